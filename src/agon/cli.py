@@ -1,0 +1,99 @@
+"""The command line: one verb per job.
+
+`agon VERB --help` describes a verb. A verb is a module of `agon.verbs` with `add_arguments(parser)`
+and `run(arguments) -> exit code`; it is imported only when it is asked for, so that `agon --help`
+answers at once and a light verb never loads torch.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import NoReturn
+
+from agon import __version__
+from agon.errors import InputError, unknown
+
+VERBS = {
+    "train": "train a pair (or one policy) with any method of the table",
+    "judge": "judge answers or programs given as JSON lines",
+    "methods": "show the table of methods",
+    "doctor": "say what this machine has, what is missing and how to mend it",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are our one-sentence errors."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message[0].upper()}{message[1:]} (see `{self.prog} --help`).")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb; bad input is one sentence on standard error and exit code 2."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(words)
+    except InputError as error:
+        print(f"agon: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # The reader went away (`agon methods | head -1`). Python would complain again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:
+        print("agon: interrupted.", file=sys.stderr)
+        return 130
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_overview())
+        return 0
+    if words[0] in ("-V", "--version"):
+        print(f"agon {__version__}")
+        return 0
+    name, rest = words[0], words[1:]
+    if name not in VERBS:
+        raise unknown("verb", name, VERBS)
+    verb = import_module(f"agon.verbs.{name}")
+    parser = _parser(name, verb)
+    try:
+        # A verb with open-ended options (`agon train --learning_rate 1e-5`) parses them itself.
+        if getattr(verb, "PARSES_REST", False):
+            arguments, arguments_left = parser.parse_known_args(rest)
+            arguments.rest = arguments_left
+        else:
+            arguments = parser.parse_args(rest)
+    except SystemExit as leave:  # argparse leaves this way after --help
+        return int(leave.code or 0)
+    return int(verb.run(arguments))
+
+
+def _parser(name: str, verb: ModuleType) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=f"agon {name}",
+        description=verb.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    verb.add_arguments(parser)
+    return parser
+
+
+def _overview() -> str:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {name:<{width}}  {line}" for name, line in VERBS.items())
+    return (
+        "usage: agon VERB [options]\n\n"
+        "Agon trains two language models to out-reason each other.\n\n"
+        f"{verbs}\n\n"
+        "`agon VERB --help` describes a verb; `agon --version` prints the version."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""A problem: what is asked and what decides whether an answer is right."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+Domain = Literal["math", "code"]
+
+
+@dataclass(frozen=True)
+class StdioTest:
+    """One run of a program: what it reads and what it must print."""
+
+    input: str
+    output: str
+
+
+@dataclass(frozen=True)
+class CodeTests:
+    """The tests of a program: stdin/stdout pairs, or asserts over the functions it defines."""
+
+    stdio: tuple[StdioTest, ...] = ()
+    setup: str = ""
+    asserts: tuple[str, ...] = ()
+
+    @staticmethod
+    def from_dict(fields: Mapping[str, Any]) -> "CodeTests":
+        return CodeTests(
+            stdio=tuple(StdioTest(**test) for test in fields.get("stdio", ())),
+            setup=fields.get("setup", ""),
+            asserts=tuple(fields.get("asserts", ())),
+        )
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem of a task. `answer` is the gold of a math problem, `tests` those of a program.
+
+    `metadata` holds plain JSON values that a judge may need (the entry of a reasoning-gym task, the
+    name of a checker) or that reports group by (difficulty, subject).
+    """
+
+    id: str
+    prompt: str
+    task: str
+    answer: str = ""
+    tests: CodeTests | None = None
+    domain: Domain = "math"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def without_tests(self) -> "Problem":
+        """The same problem for a log line; the tests of a program can be megabytes."""
+        return replace(self, tests=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(fields: Mapping[str, Any]) -> "Problem":
+        tests = fields.get("tests")
+        return Problem(**{**fields, "tests": CodeTests.from_dict(tests) if tests is not None else None})
