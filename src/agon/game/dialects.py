@@ -1,0 +1,44 @@
+"""How a model family writes: where its reasoning ends and where its answer stands."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from agon.errors import unknown
+
+DialectName = Literal["think", "gemma", "boxed"]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """One way of writing. A dialect with a private block hides what stands inside `opens`/`closes`.
+
+    `answer` says where the answer stands: in an `<answer>` block, or in the text's boxes (or, for a
+    program, its last fenced block).
+    """
+
+    name: DialectName
+    opens: str
+    closes: str
+    answer: Literal["block", "box"]
+    # What `apply_chat_template` needs to hear so that the model thinks before it answers.
+    template: Mapping[str, bool]
+
+    @property
+    def private(self) -> bool:
+        return bool(self.opens)
+
+
+DIALECTS: dict[str, Dialect] = {
+    "think": Dialect("think", "<think>", "</think>", "block", {"enable_thinking": True}),
+    # Gemma 4 labels its channel on the opening token's line: <|channel>thought\n … <channel|>
+    "gemma": Dialect("gemma", "<|channel>", "<channel|>", "block", {"enable_thinking": True}),
+    "boxed": Dialect("boxed", "", "", "box", {}),
+}
+
+
+def dialect(name: str) -> Dialect:
+    """The dialect of this name."""
+    if name not in DIALECTS:
+        raise unknown("dialect", name, DIALECTS)
+    return DIALECTS[name]

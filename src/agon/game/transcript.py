@@ -1,0 +1,157 @@
+r"""A rollout's text, split by its dialect into reasoning, summary and answer.
+
+The rules, for text that may be truncated, empty, doubled, nested or hostile:
+
+- What stands before the *last* closing mark of the private block is private, and so is everything
+  after a private block that was opened again. A block that never closes hides all of the text.
+- The answer is what stands in the `<answer>` block, or all closed boxes as written; for a program,
+  the last fenced block. Two answer blocks that differ are no answer. An empty answer is no answer.
+- A rival sees the summary up to the first `<answer>` tag, without any box and, for a program,
+  without the final program and every fenced block that repeats it.
+"""
+
+import re
+from dataclasses import dataclass
+
+from agon.game.dialects import Dialect, dialect
+from agon.game.markup import (
+    Span,
+    answer_blocks,
+    before_answer,
+    boxes,
+    count_answer_tags,
+    cut,
+    fences,
+)
+from agon.game.problem import Domain
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """What a rollout wrote: private reasoning, the summary, the answer section, and its form."""
+
+    think: str
+    summary: str
+    answer: str | None
+    well_formed: bool
+    domain: Domain = "math"
+
+    def shown(self, limit: int | None = None) -> str:
+        """What a rival may read: the summary with the answer withheld, at most `limit` characters.
+
+        Tags and control tokens are still in it; `agon.game.prompts` defuses them when it frames it.
+        """
+        text = before_answer(self.summary)
+        if self.domain == "code":
+            text = _without_program(text, self.answer)
+        text = cut(text, boxes(text)).strip()
+        if limit is not None and len(text) > limit:
+            text = text[:limit].rstrip() + " […]"
+        return text
+
+
+def split(text: str, dialect_name: str, domain: Domain = "math", prefilled: bool = False) -> Transcript:
+    """Split a completion by its dialect.
+
+    `prefilled` says that the chat template has already opened the private block in the prompt, as
+    the one of Qwen3.5 does, so that the completion begins inside it.
+
+    >>> split("<think>2+2</think>Adding gives it.<answer>4</answer>", "think").answer
+    '4'
+    """
+    kind = dialect(dialect_name)
+    if prefilled and kind.private:
+        text = kind.opens + text
+    think, public = _split_private(text, kind)
+    answer = _answer(public, kind, domain)
+    well_formed = answer is not None and _well_formed(text, public, kind, domain)
+    return Transcript(think, _summary(public, kind), answer, well_formed, domain)
+
+
+def leaks(shown: str, gold: str) -> bool:
+    r"""Whether the gold answer can still be read off the text shown to a rival.
+
+    It looks for the gold as a number or word of its own, LaTeX spacing and thousands separators
+    aside. A short gold may stand there by coincidence, so the rate is an upper bound.
+
+    >>> leaks("hence x = 1,024 at last", "1024"), leaks("x = 10240", "1024")
+    (True, False)
+    """
+    wanted = _plain(gold)
+    if not wanted:
+        return False
+    pattern = r"\s*".join(re.escape(token) for token in re.findall(r"\d+|[^\W\d]+|\S", wanted))
+    before = r"(?<![\w.])" if wanted[0].isalnum() else ""
+    after = r"(?!\w|\.\d)" if wanted[-1].isalnum() else ""
+    return re.search(before + pattern + after, _plain(shown)) is not None
+
+
+def _split_private(text: str, kind: Dialect) -> tuple[str, str]:
+    if not kind.private:
+        return "", text
+    private, closed, public = text.rpartition(kind.closes)
+    if not closed:
+        opened = text.find(kind.opens)
+        return (text[opened:], text[:opened]) if opened >= 0 else ("", text)
+    public, reopened, tail = public.partition(kind.opens)
+    return private.replace(kind.opens, "", 1) + (reopened and tail), public
+
+
+def _summary(public: str, kind: Dialect) -> str:
+    return before_answer(public) if kind.answer == "block" else public
+
+
+def _answer(public: str, kind: Dialect, domain: Domain) -> str | None:
+    if kind.answer == "block":
+        contents = [block.content.strip() for block in answer_blocks(public)]
+        if len(set(contents)) != 1:  # none, or a hedge
+            return None
+        section = contents[0]
+        if domain == "code":
+            blocks = list(fences(section))
+            section = blocks[-1].content if blocks else section
+    elif domain == "code":
+        blocks = [fence for fence in fences(public) if fence.closed]
+        section = blocks[-1].content if blocks else ""
+    else:
+        section = " ".join(public[box.start : box.end] for box in boxes(public) if box.closed)
+    return section if section.strip() else None
+
+
+def _well_formed(text: str, public: str, kind: Dialect, domain: Domain) -> bool:
+    """The paper's format term φ: one private block first, one answer block last, nothing astray."""
+    if kind.answer == "box":
+        found = fences(public) if domain == "code" else boxes(public)
+        return all(span.closed for span in found)
+    return (
+        text.lstrip().startswith(kind.opens)
+        and text.count(kind.opens) == 1
+        and text.count(kind.closes) == 1
+        and count_answer_tags(text) == (1, 1)
+        and public.rstrip().lower().endswith("</answer>")
+    )
+
+
+def _without_program(text: str, program: str | None) -> str:
+    blocks = list(fences(text))
+    final = _bare(program if program is not None else blocks[-1].content if blocks else "")
+    return cut(text, [block for block in blocks if not block.closed or _repeats(block, final)])
+
+
+def _repeats(block: Span, program: str) -> bool:
+    """Whether a fenced block is the program, a part that makes up most of it, or contains it."""
+    code = _bare(block.content)
+    return code == program or program in code or (code in program and 2 * len(code) > len(program))
+
+
+def _bare(code: str) -> str:
+    return "".join(code.split())
+
+
+def _plain(text: str) -> str:
+    """Text without LaTeX spacing, sizing and font commands, for comparing answers as strings."""
+    text = re.sub(r"\\(?:left|right|displaystyle|,|;|!|:|quad|qquad)(?![A-Za-z])", " ", text)
+    text = re.sub(r"\\(?:text|mathrm|mathbf|operatorname)\s*\{([^{}]*)\}", r"\1", text)
+    text = re.sub(r"\\[dt]frac", r"\\frac", text)
+    text = re.sub(r"(?<=\d)(?:,|\{,\})(?=\d{3}(?!\d))", "", text.replace("$", " "))
+    return " ".join(text.split()).lower()
