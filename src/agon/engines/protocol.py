@@ -1,0 +1,83 @@
+"""What samples: one protocol for every engine.
+
+An engine takes requests, each for one completion of one prompt by one policy, and hands back
+rollouts as they finish, in whatever order. It holds both policies at once; syncing a policy moves
+its adapter and nothing else. Given its seed, a request's rollout does not depend on what else is in
+the batch or on what finishes first.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from agon.game.rollout import Rollout
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are drawn. Temperature 0 is greedy."""
+
+    max_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """One completion wanted: of this prompt, by this policy at this version, with this seed.
+
+    `key` is the caller's name for it and comes back with the rollout.
+    """
+
+    key: str
+    prompt_ids: tuple[int, ...]
+    policy: str
+    version: int
+    sampling: Sampling
+    seed: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A request and what came of it."""
+
+    request: Request
+    rollout: Rollout
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What callers may count on."""
+
+    name: str
+    streams: bool  # rollouts arrive while others are still being sampled
+    live_weights: bool  # samples from the trainer's own weights, so nothing has to be moved
+    logprobs: bool
+
+
+class Engine(Protocol):
+    """Samples completions from the policies."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    def sync(self, policy: str, version: int) -> None:
+        """Make the policy's present weights answer requests for this version, and older ones none."""
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Queue requests. A version that was not synced is refused."""
+
+    def collect(self) -> list[Finished]:
+        """Wait until something finishes and return it; an empty list means nothing is pending."""
+
+    def close(self) -> None: ...
+
+
+def derive_seed(*parts: object) -> int:
+    """A seed for one request from what identifies it, the same on every machine and in any order."""
+    text = "\x1f".join(str(part) for part in parts)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
