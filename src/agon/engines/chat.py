@@ -41,7 +41,7 @@ class Chat:
         return tuple(self.tokenizer.encode(self.render(messages), add_special_tokens=False))
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """A completion as text. Special tokens stay, as a dialect may be written in them; the end does not."""
+        """A completion as text. Special tokens stay (a dialect may be written in them), the end goes."""
         ends = {self.tokenizer.eos_token_id, self.tokenizer.pad_token_id}
         kept = list(token_ids)
         while kept and (kept[-1] in ends or self._ends_turn(kept[-1])):
