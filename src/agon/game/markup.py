@@ -10,8 +10,15 @@ from dataclasses import dataclass
 WITHHELD = "[withheld]"
 
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*")
-_ANSWER = re.compile(r"<\s*(/?)\s*answer\s*>", re.IGNORECASE)
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
+# What a box without braces holds. TeX takes one token; a model that writes \boxed 42 means 42.
+_UNBRACED = re.compile(r"\\[A-Za-z]+(?:\s+(?=\{))?|\\?[-+]?(?:[0-9A-Za-z]+(?:[.,/][0-9]+)*)|\\?.", re.DOTALL)
+_ANSWER = re.compile(r"<\s*(?:(/)\s*)?answer\s*>", re.IGNORECASE)
+# An answer tag with attributes is no answer, but what it opens is withheld all the same.
+_ANSWER_OPENS = re.compile(r"<\s*answer\b[^<>]*>", re.IGNORECASE)
+# A fence stands on its own line, or opens after some prose if it names a language ("So: ```python").
+_FENCE = re.compile(
+    r"^(?:[ \t]*(`{3,}|~{3,})([^\n]*)|[^\n`]*?(`{3,})[ \t]*[A-Za-z][\w+#.-]*[ \t]*)$", re.MULTILINE
+)
 # Whatever stands in angle brackets on one line may be a tag of ours or a control token of a chat
 # template (<|im_end|>, <end_of_turn>, <|channel>, </s>): all of them are defused alike.
 _TAG = re.compile(r"<([^<>\n]{1,120})>")
@@ -42,12 +49,32 @@ def boxes(text: str) -> Iterator[Span]:
 
 
 def _box_at(text: str, start: int, at: int) -> Span:
+    while repeated := _BOX.match(text, at):  # \boxed\boxed{7} is one box
+        at = repeated.end()
     if at >= len(text):
         return Span(start, len(text), "", closed=False)
-    if text[at] != "{":  # TeX takes the next token: \boxed 7, \boxed\pi
-        token = re.compile(r"\\[A-Za-z]+|.", re.DOTALL).match(text, at)
-        end = token.end() if token else len(text)
-        return Span(start, end, text[at:end])
+    if text[at] != "{":
+        end, closed = _unbraced(text, at)
+        return Span(start, end, text[at:end], closed)
+    end, closed = _group(text, at)
+    return Span(start, end, text[at + 1 : end - closed], closed)
+
+
+def _unbraced(text: str, at: int) -> tuple[int, bool]:
+    r"""Where a box without braces ends: \boxed 7, \boxed\pi, \boxed\frac{1}{2}, \boxed\{1,2\}."""
+    if text.startswith("\\{", at):
+        end = text.find("\\}", at)
+        return (end + 2, True) if end >= 0 else (len(text), False)
+    token = _UNBRACED.match(text, at)
+    end, closed = (token.end() if token else len(text)), True
+    if text[at] == "\\":
+        while closed and text.startswith("{", end):
+            end, closed = _group(text, end)
+    return end, closed
+
+
+def _group(text: str, at: int) -> tuple[int, bool]:
+    """Where the brace group that starts here ends, and whether it closes at all."""
     depth, cursor = 0, at
     while cursor < len(text):
         character = text[cursor]
@@ -57,8 +84,8 @@ def _box_at(text: str, start: int, at: int) -> Span:
         depth += (character == "{") - (character == "}")
         cursor += 1
         if depth == 0:
-            return Span(start, cursor, text[at + 1 : cursor - 1])
-    return Span(start, len(text), text[at + 1 :], closed=False)
+            return cursor, True
+    return len(text), False
 
 
 def answer_blocks(text: str) -> Iterator[Span]:
@@ -74,10 +101,8 @@ def answer_blocks(text: str) -> Iterator[Span]:
 
 def before_answer(text: str) -> str:
     """The text up to its first `<answer>` tag, closed or not."""
-    for tag in _ANSWER.finditer(text):
-        if not tag[1]:
-            return text[: tag.start()]
-    return text
+    opened = _ANSWER_OPENS.search(text)
+    return text[: opened.start()] if opened else text
 
 
 def count_answer_tags(text: str) -> tuple[int, int]:
@@ -92,19 +117,25 @@ def fences(text: str) -> Iterator[Span]:
     for fence in _FENCE.finditer(text):
         if opened is None:
             opened = fence
-        elif fence[1].startswith(opened[1]) and not fence[2].strip():
-            yield Span(opened.start(), fence.end(), text[opened.end() + 1 : fence.start()])
+        elif fence[1] and fence[1].startswith(opened[1] or opened[3]) and not fence[2].strip():
+            yield Span(_mark(opened), fence.end(), text[opened.end() + 1 : fence.start()])
             opened = None
     if opened is not None:
-        yield Span(opened.start(), len(text), text[opened.end() + 1 :], closed=False)
+        yield Span(_mark(opened), len(text), text[opened.end() + 1 :], closed=False)
+
+
+def _mark(fence: re.Match[str]) -> int:
+    return fence.start(1) if fence[1] else fence.start(3)
 
 
 def cut(text: str, spans: Iterable[Span]) -> str:
-    """The text with every span replaced by a mark that something was withheld."""
-    kept, at = [], 0
-    for span in spans:
-        kept += [text[at : span.start], WITHHELD]
-        at = span.end
+    """The text with every span replaced by a mark that something was withheld; spans may overlap."""
+    kept: list[str] = []
+    at = 0
+    for span in sorted(spans, key=lambda span: span.start):
+        if span.start >= at:
+            kept += [text[at : span.start], WITHHELD]
+        at = max(at, span.end)
     return "".join([*kept, text[at:]])
 
 
@@ -122,5 +153,5 @@ def defuse(text: str, control_tokens: Iterable[str] = ()) -> str:
     for token in control_tokens:
         # A lone character cannot be defused without breaking ordinary text.
         if len(token) > 1 and token in text:
-            text = text.replace(token, f"{token[0]}\u200b{token[1:]}")
+            text = text.replace(token, f"{token[0]}\u200b{token[1:]}\u200b")
     return text

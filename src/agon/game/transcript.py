@@ -3,7 +3,7 @@ r"""A rollout's text, split by its dialect into reasoning, summary and answer.
 The rules, for text that may be truncated, empty, doubled, nested or hostile:
 
 - What stands before the *last* closing mark of the private block is private, and so is everything
-  after a private block that was opened again. A block that never closes hides all of the text.
+  after a private block that was opened again. A block that never closes hides the rest of the text.
 - The answer is what stands in the `<answer>` block, or all closed boxes as written; for a program,
   the last fenced block. Two answer blocks that differ are no answer. An empty answer is no answer.
 - A rival sees the summary up to the first `<answer>` tag, without any box and, for a program,
@@ -37,14 +37,15 @@ class Transcript:
     domain: Domain = "math"
 
     def shown(self, limit: int | None = None) -> str:
-        """What a rival may read: the summary with the answer withheld, at most `limit` characters.
+        """What a rival may read: the summary with the answer withheld, at most `limit` characters of it.
 
         Tags and control tokens are still in it; `agon.game.prompts` defuses them when it frames it.
         """
         text = before_answer(self.summary)
+        spans = list(boxes(text))
         if self.domain == "code":
-            text = _without_program(text, self.answer)
-        text = cut(text, boxes(text)).strip()
+            spans += _program_blocks(text, self.answer)
+        text = cut(text, spans).strip()
         if limit is not None and len(text) > limit:
             text = text[:limit].rstrip() + " […]"
         return text
@@ -132,16 +133,17 @@ def _well_formed(text: str, public: str, kind: Dialect, domain: Domain) -> bool:
     )
 
 
-def _without_program(text: str, program: str | None) -> str:
+def _program_blocks(text: str, program: str | None) -> list[Span]:
+    """The fenced blocks that would show the final program, and one that the text ended in."""
     blocks = list(fences(text))
     final = _bare(program if program is not None else blocks[-1].content if blocks else "")
-    return cut(text, [block for block in blocks if not block.closed or _repeats(block, final)])
+    return [block for block in blocks if not block.closed or _repeats(block, final)]
 
 
 def _repeats(block: Span, program: str) -> bool:
     """Whether a fenced block is the program, a part that makes up most of it, or contains it."""
     code = _bare(block.content)
-    return code == program or program in code or (code in program and 2 * len(code) > len(program))
+    return program in code or (2 * len(code) > len(program) and code in program)
 
 
 def _bare(code: str) -> str:
@@ -150,7 +152,7 @@ def _bare(code: str) -> str:
 
 def _plain(text: str) -> str:
     """Text without LaTeX spacing, sizing and font commands, for comparing answers as strings."""
-    text = re.sub(r"\\(?:left|right|displaystyle|,|;|!|:|quad|qquad)(?![A-Za-z])", " ", text)
+    text = re.sub(r"\\(?:[,;!:]|(?:left|right|displaystyle|quad|qquad)(?![A-Za-z]))", " ", text)
     text = re.sub(r"\\(?:text|mathrm|mathbf|operatorname)\s*\{([^{}]*)\}", r"\1", text)
     text = re.sub(r"\\[dt]frac", r"\\frac", text)
     text = re.sub(r"(?<=\d)(?:,|\{,\})(?=\d{3}(?!\d))", "", text.replace("$", " "))
