@@ -1,0 +1,363 @@
+"""The thread of a pool that hands answers to workers, watches the clock and replaces who is lost."""
+
+import contextlib
+import os
+import pickle
+import selectors
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agon.errors import InputError
+from agon.game.problem import Problem
+from agon.game.verdict import Verdict
+from agon.judges.judge import Judge
+from agon.judges.limits import Limits, PoolCounts
+from agon.judges.nursery import ORDER_BYTES, Request, Upbringing
+from agon.judges.wire import Disconnected, ReplyReader, send_request
+
+# Importing a judge (sympy, reasoning-gym) is not part of any verdict; this only bounds a broken start.
+_LONGEST_START = 180.0
+_LONGEST_SEND = 10.0
+# A verdict is overdue after this many times the usual one, but not before `_LEAST_PATIENCE`: at 5%
+# hanging answers, four times keeps 83% of the throughput of workers that would never hang.
+_OVERDUE = 4.0
+_LEAST_PATIENCE = 0.02
+_LEARNING_RATE = 0.05
+
+
+@dataclass(frozen=True)
+class Task:
+    """One answer and the promise of its verdict."""
+
+    problem: Problem
+    answer: str
+    future: Future[Verdict]
+
+
+@dataclass(eq=False)
+class _Worker:
+    socket: socket.socket
+    reader: ReplyReader = field(default_factory=ReplyReader)
+    pid: int | None = None
+    task: Task | None = None
+    started: float = 0.0
+    aside: bool = False
+
+
+class Dispatcher:
+    """Owns the nursery and the workers. All state but the queue is touched by its own thread only."""
+
+    def __init__(self, judge: Judge, workers: int, limits: Limits) -> None:
+        if workers < 1:
+            raise InputError(f"A pool needs at least one worker, not {workers}.")
+        self._upbringing = Upbringing(_pickled(judge), limits.memory_bytes, limits.verdicts_per_worker)
+        self._limits = limits
+        self._places = workers
+        self.counts = PoolCounts()
+        self._lock = threading.Lock()
+        self._waiting: deque[Task] = deque()
+        self._workers: list[_Worker] = []
+        self._selector = selectors.DefaultSelector()
+        self._alarm, self._bell = socket.socketpair()
+        self._alarm.setblocking(False)
+        self._bell.setblocking(False)
+        self._selector.register(self._alarm, selectors.EVENT_READ)
+        self._usual = limits.patience
+        self._closed = False
+        self._failure: str | None = None
+        self._start_nursery()
+        self._thread = threading.Thread(target=self._run, name="judge-pool", daemon=True)
+        self._thread.start()
+
+    # Called from any thread.
+
+    def add(self, task: Task) -> None:
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("The judge pool is closed.")
+            if self._failure is not None:
+                raise RuntimeError(self._failure)
+            self._waiting.append(task)
+        self._ring()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+        self._ring()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _ring(self) -> None:
+        # A full bell has rung already; one that is gone belongs to a pool that has ended.
+        with contextlib.suppress(OSError):
+            self._bell.send(b"!")
+
+    # The thread.
+
+    def _run(self) -> None:
+        try:
+            while not self._closed:
+                self._hand_out()
+                for key, _ in self._selector.select(self._until_next_deadline()):
+                    self._attend(key)
+                self._check_the_clock()
+        except BaseException as fault:
+            self._give_up(f"The judge pool failed: {type(fault).__name__}: {fault}")
+            raise
+        finally:
+            self._end()
+
+    def _attend(self, key: selectors.SelectorKey) -> None:
+        if key.fileobj is self._alarm:
+            with contextlib.suppress(BlockingIOError):
+                self._alarm.recv(4096)
+        elif key.fileobj is self._control:
+            self._hear_nursery()
+        elif key.data in self._workers:
+            self._hear(key.data)
+
+    def _hand_out(self) -> None:
+        """Give waiting answers to idle workers, and ask for workers where a place is free."""
+        if not self._ready:
+            return
+        # Beyond the limit, overdue verdicts hold their places again.
+        aside = min(sum(worker.aside for worker in self._workers), self._limits.aside)
+        free = self._places + aside - len(self._workers)
+        for _ in range(free):
+            self._fork()
+        for worker in list(self._workers):
+            if worker.pid is not None and worker.task is None:
+                task = self._next_task()
+                if task is None:
+                    return
+                self._assign(worker, task)
+
+    def _next_task(self) -> Task | None:
+        with self._lock:
+            while self._waiting:
+                task = self._waiting.popleft()
+                if task.future.set_running_or_notify_cancel():
+                    return task
+        return None
+
+    def _assign(self, worker: _Worker, task: Task) -> None:
+        worker.task, worker.started = task, time.monotonic()
+        try:
+            send_request(worker.socket, Request(task.problem, task.answer))
+        except OSError:
+            self._lose(worker, "The judge's worker died before it could read the answer.")
+        except Exception as fault:  # metadata that cannot be pickled is the caller's, not the pool's
+            worker.task = None
+            self._deliver(task, Verdict(False, "error", f"The problem cannot be sent to a worker: {fault}"))
+
+    def _hear(self, worker: _Worker) -> None:
+        try:
+            worker.reader.feed(worker.socket)
+            while (reply := worker.reader.take()) is not None:
+                self._heed(worker, reply)
+        except (Disconnected, OSError, ValueError):
+            self._lose(worker, "The judge's worker died (out of memory, or a crash).")
+
+    def _heed(self, worker: _Worker, reply: dict[str, Any]) -> None:
+        if "hello" in reply:
+            worker.pid = reply["hello"]
+            return
+        task, worker.task = worker.task, None
+        if reply["spoiled"]:
+            self.counts = replace(self.counts, crashes=self.counts.crashes + 1)
+        if task is not None:
+            verdict = Verdict.from_dict(reply["verdict"])
+            self._usual += _LEARNING_RATE * (min(verdict.seconds, self._limits.patience) - self._usual)
+            self._deliver(task, verdict)
+        if reply["leaving"] or worker.aside:
+            self._dismiss(worker)
+
+    def _until_next_deadline(self) -> float | None:
+        now = time.monotonic()
+        times = [worker.started + self._limits.deadline for worker in self._workers if worker.task]
+        times += [
+            worker.started + self._patience()
+            for worker in self._workers
+            if worker.task and not worker.aside
+        ]
+        if not self._ready:
+            times.append(self._nursery_started + _LONGEST_START)
+        return max(0.0, min(times) - now) if times else None
+
+    def _patience(self) -> float:
+        return min(self._limits.patience, max(_LEAST_PATIENCE, _OVERDUE * self._usual))
+
+    def _check_the_clock(self) -> None:
+        now = time.monotonic()
+        if not self._ready and now > self._nursery_started + _LONGEST_START:
+            self._give_up(f"The judge did not start within {_LONGEST_START:.0f} seconds.")
+        for worker in list(self._workers):
+            task, spent = worker.task, now - worker.started
+            if task is None:
+                continue
+            if spent >= self._limits.deadline:
+                worker.task = None
+                sentence = f"No verdict within {self._limits.deadline:g} seconds."
+                self._deliver(task, Verdict(False, "timeout", sentence, spent))
+                self._dismiss(worker)
+            elif spent >= self._patience() and not worker.aside:
+                self._set_aside(worker)
+
+    def _set_aside(self, worker: _Worker) -> None:
+        """Let an overdue worker go on without its place, and only on time that nobody else wants."""
+        worker.aside = True
+        if worker.pid is not None:
+            # Not for its children: a program in a sandbox has a clock of its own.
+            with contextlib.suppress(OSError):
+                policy = os.SCHED_IDLE | os.SCHED_RESET_ON_FORK
+                os.sched_setscheduler(worker.pid, policy, os.sched_param(0))
+
+    def _deliver(self, task: Task, verdict: Verdict) -> None:
+        counts = self.counts
+        self.counts = replace(
+            counts,
+            verdicts=counts.verdicts + 1,
+            timeouts=counts.timeouts + (verdict.reason == "timeout"),
+            errors=counts.errors + (verdict.reason == "error"),
+        )
+        task.future.set_result(verdict)
+
+    def _lose(self, worker: _Worker, sentence: str) -> None:
+        task, worker.task = worker.task, None
+        if task is not None:
+            self.counts = replace(self.counts, crashes=self.counts.crashes + 1)
+            self._deliver(task, Verdict(False, "error", sentence, time.monotonic() - worker.started))
+        self._dismiss(worker)
+
+    def _dismiss(self, worker: _Worker) -> None:
+        if worker not in self._workers:
+            return
+        self._workers.remove(worker)
+        self._selector.unregister(worker.socket)
+        worker.socket.close()
+        self.counts = replace(self.counts, replaced=self.counts.replaced + 1)
+        if worker.pid is not None and self._ready:
+            self._order(worker.pid.to_bytes(ORDER_BYTES, "big"))
+
+    # The nursery.
+
+    def _start_nursery(self) -> None:
+        self._control, theirs = socket.socketpair()
+        self._control.settimeout(_LONGEST_SEND)
+        self._nursery_reader = ReplyReader()
+        self._nursery_started = time.monotonic()
+        self._verdicts_at_start = self.counts.verdicts
+        self._ready = False
+        self._nursery = subprocess.Popen(
+            [sys.executable, "-P", "-m", "agon.judges.nursery", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            env=_environment(),
+        )
+        theirs.close()
+        self._selector.register(self._control, selectors.EVENT_READ)
+        with contextlib.suppress(OSError):  # a nursery that died at once is noticed when it is heard
+            send_request(self._control, self._upbringing)
+
+    def _hear_nursery(self) -> None:
+        try:
+            self._nursery_reader.feed(self._control)
+            while (reply := self._nursery_reader.take()) is not None:
+                if "failed" in reply:
+                    self._give_up(f"The judge could not be loaded in a worker:\n{reply['failed']}")
+                else:
+                    self._ready = True
+        except (Disconnected, OSError, ValueError):
+            self._replace_nursery()
+
+    def _replace_nursery(self) -> None:
+        """The nursery died, and its workers with it; one that was of no use is not tried again."""
+        if not self._ready or self.counts.verdicts == self._verdicts_at_start:
+            self._give_up(self._failure or "The judge could not be loaded in a worker: its process died.")
+            return
+        self._ready = False
+        for worker in list(self._workers):
+            self._lose(worker, "The judge's worker died with the process that bore it.")
+        self._end_nursery()
+        self._start_nursery()
+
+    def _fork(self) -> None:
+        ours, theirs = socket.socketpair()
+        ours.settimeout(_LONGEST_SEND)
+        worker = _Worker(ours)
+        self._workers.append(worker)
+        self._selector.register(ours, selectors.EVENT_READ, worker)
+        self._order(bytes(ORDER_BYTES), theirs)
+        theirs.close()
+
+    def _order(self, order: bytes, attached: socket.socket | None = None) -> None:
+        descriptors = [attached.fileno()] if attached is not None else []
+        with contextlib.suppress(OSError):  # a dead nursery is noticed when it is heard
+            socket.send_fds(self._control, [order], descriptors)
+
+    def _end_nursery(self) -> None:
+        with contextlib.suppress(KeyError):
+            self._selector.unregister(self._control)
+        self._control.close()
+        try:
+            self._nursery.wait(10)
+        except subprocess.TimeoutExpired:
+            self._nursery.kill()
+            self._nursery.wait()
+
+    def _give_up(self, sentence: str) -> None:
+        with self._lock:
+            self._failure = self._failure or sentence
+            self._closed = True
+
+    def _end(self) -> None:
+        with self._lock:
+            self._closed = True
+            tasks = list(self._waiting)
+            self._waiting.clear()
+        for worker in list(self._workers):
+            if worker.task is not None:
+                self._abandon(worker.task)
+            worker.socket.close()
+        for task in tasks:
+            if task.future.set_running_or_notify_cancel():
+                self._abandon(task)
+        self._end_nursery()
+        self._selector.close()
+        self._alarm.close()
+        self._bell.close()
+
+    def _abandon(self, task: Task) -> None:
+        reason = RuntimeError(self._failure) if self._failure else RuntimeError("The judge pool was closed.")
+        task.future.set_exception(reason)
+
+
+def _pickled(judge: Judge) -> bytes:
+    module = getattr(judge, "__module__", None) or type(judge).__module__
+    wrapped = getattr(judge, "function", None)
+    if "__main__" in (module, getattr(wrapped, "__module__", None)):
+        raise InputError(
+            "A judge defined in the script that is being run cannot be loaded by a worker: "
+            "put it into a module and import it."
+        )
+    try:
+        return pickle.dumps(judge)
+    except Exception as fault:
+        raise InputError(f"The judge cannot be sent to a worker process: {fault}") from fault
+
+
+def _environment() -> dict[str, str]:
+    """Ours, with the module path of this process, one thread per library and a fixed hash seed, so
+    that a verdict does not depend on the order of a set."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    return {**os.environ, **threads, "PYTHONPATH": path, "PYTHONHASHSEED": "0", "CUDA_VISIBLE_DEVICES": ""}

@@ -1,0 +1,48 @@
+"""What a verdict may cost, and the count of those that cost too much."""
+
+import math
+from dataclasses import dataclass
+
+from agon.errors import InputError
+from agon.judges.judge import Judge
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one verdict. A judge may carry its own as an attribute `limits`.
+
+    `deadline`: seconds until the worker is killed. `memory_bytes`: address space of a worker.
+    `patience`: seconds after which a verdict no longer holds up the next one, sooner where
+    verdicts are usually quick. `aside`: how many such
+    overdue verdicts may be running at once. `verdicts_per_worker`: then a fresh worker takes over.
+    """
+
+    deadline: float = 5.0
+    memory_bytes: int = 2 << 30
+    patience: float = 0.1
+    aside: int = 64
+    verdicts_per_worker: int = 1000
+
+    def __post_init__(self) -> None:
+        if not (self.deadline > 0 and math.isfinite(self.deadline)):
+            raise InputError(f"A verdict's deadline is a positive number of seconds, not {self.deadline}.")
+        if self.memory_bytes < 64 << 20:
+            raise InputError(f"A worker needs at least 64 MiB of memory, not {self.memory_bytes} bytes.")
+
+
+@dataclass(frozen=True)
+class PoolCounts:
+    """What happened so far: verdicts given, and among them deadlines missed, workers that died,
+    and judges that raised; `replaced` counts every worker that had to make room for a fresh one."""
+
+    verdicts: int = 0
+    timeouts: int = 0
+    crashes: int = 0
+    errors: int = 0
+    replaced: int = 0
+
+
+def limits_of(judge: Judge) -> Limits:
+    """The judge's own limits, or the usual ones."""
+    own = getattr(judge, "limits", None)
+    return own if isinstance(own, Limits) else Limits()
