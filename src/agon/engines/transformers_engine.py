@@ -1,0 +1,221 @@
+"""Sampling with transformers from the trainer's own weights: the default on a CPU.
+
+Requests of one policy are sampled together, sorted by prompt length; a prompt that many requests
+share is prefilled once; rows that have finished leave the batch. What it leaves out: paged memory
+and admission of new requests into a running batch (use vLLM for those).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from agon.engines.protocol import Capabilities, Finished, Request
+from agon.engines.sampler import Luck, draw, warpers
+from agon.errors import InputError
+from agon.game.rollout import Rollout
+from agon.policies.pair import BASE, Pair
+
+
+class TransformersEngine:
+    """Samples from a pair's live weights, a batch of one policy at a time."""
+
+    capabilities = Capabilities("transformers", streams=False, live_weights=True, logprobs=True)
+
+    def __init__(
+        self,
+        pair: Pair,
+        decode: Callable[[Sequence[int]], str],
+        stop_ids: Sequence[int],
+        pad_id: int,
+        max_rows: int = 256,
+    ) -> None:
+        self._pair = pair
+        self._decode = decode
+        self._stop_ids = torch.tensor(sorted(set(stop_ids)))
+        self._pad_id = pad_id
+        self._max_rows = max_rows
+        self._versions: dict[str, int] = {BASE: 0}
+        self._pending: list[Request] = []
+
+    def sync(self, policy: str, version: int) -> None:
+        if policy != BASE:
+            self._pair.weights(policy)
+        self._versions[policy] = version
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            if self._versions.get(request.policy) != request.version:
+                raise InputError(
+                    f"Policy '{request.policy}' is at version {self._versions.get(request.policy)} in this "
+                    f"engine, but version {request.version} was asked for; sync it first."
+                )
+            if not request.prompt_ids:
+                raise InputError(f"Request '{request.key}' has an empty prompt.")
+        self._pending += requests
+
+    def collect(self) -> list[Finished]:
+        if not self._pending:
+            return []
+        batch = self._next_batch()
+        model = self._pair.model
+        with self._pair.speaking(batch[0].policy), _evaluating(model), torch.inference_mode():
+            sampled = _Batch(batch, self._stop_ids, self._pad_id).run(model)
+        return [
+            Finished(
+                request,
+                Rollout(
+                    text=self._decode(row.token_ids),
+                    length=len(row.token_ids),
+                    finish_reason="stop" if row.stopped else "length",
+                    policy=request.policy,
+                    version=request.version,
+                    token_ids=tuple(row.token_ids),
+                    logprobs=tuple(row.logprobs),
+                ),
+            )
+            for request, row in zip(batch, sampled, strict=True)
+        ]
+
+    def close(self) -> None:
+        self._pending.clear()
+
+    def _next_batch(self) -> list[Request]:
+        """The oldest request's kind (policy and sampling), like lengths together, up to `max_rows`."""
+        first = self._pending[0]
+        same = [
+            index
+            for index, request in enumerate(self._pending)
+            if (request.policy, request.sampling) == (first.policy, first.sampling)
+        ]
+        # Sorting by the prompt itself keeps equal prompts side by side, where one prefill serves all.
+        same.sort(key=lambda index: (len(self._pending[index].prompt_ids), self._pending[index].prompt_ids))
+        chosen = same[: self._max_rows]
+        batch = [self._pending[index] for index in chosen]
+        taken = set(chosen)
+        self._pending = [request for index, request in enumerate(self._pending) if index not in taken]
+        return batch
+
+
+@dataclass
+class _Row:
+    """A completion in the making."""
+
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    stopped: bool = False
+
+
+class _Batch:
+    """One batch from prefill to its last token."""
+
+    # Rows leave a batch in groups: each departure copies the cache.
+    SHRINK_BELOW = 0.75
+
+    def __init__(self, requests: Sequence[Request], stop_ids: torch.Tensor, pad_id: int) -> None:
+        self.requests = requests
+        self.sampling = requests[0].sampling
+        self.stop_ids = stop_ids
+        self.pad_id = pad_id
+        self.rows = [_Row() for _ in requests]
+        self.luck = Luck([request.seed for request in requests])
+        self.warp = warpers(self.sampling)
+
+    def run(self, model: nn.Module) -> list[_Row]:
+        device = next(model.parameters()).device
+        stop_ids = self.stop_ids.to(device)
+        context, mask, logits, cache = self._prefill(model, device)
+        live = list(range(len(self.requests)))
+        running = torch.ones(len(live), dtype=torch.bool, device=device)
+        for position in range(self.sampling.max_tokens):
+            scores = logits
+            if self.warp:
+                scores = self.warp(cast(torch.LongTensor, context), cast(torch.FloatTensor, logits.float()))
+            tokens, logprobs = draw(scores, self.sampling, self.luck.at(position, live))
+            stops = torch.isin(tokens, stop_ids) & running
+            self._record(live, running, tokens, logprobs, stops)
+            running &= ~stops
+            if not running.any() or position + 1 == self.sampling.max_tokens:
+                break
+            kept = int(running.sum())
+            if kept < self.SHRINK_BELOW * len(live):
+                index = running.nonzero()[:, 0]
+                cache.reorder_cache(index)
+                context, mask, tokens = context[index], mask[index], tokens[index]
+                live = [live[row] for row in index.tolist()]
+                running = running[index]
+            mask = torch.cat([mask, mask.new_ones(len(live), 1)], dim=1)
+            if self.warp:  # only the repetition penalty reads it
+                context = torch.cat([context, tokens[:, None]], dim=1)
+            output = model(
+                input_ids=tokens[:, None],
+                attention_mask=mask,
+                position_ids=mask.sum(-1, keepdim=True) - 1,
+                past_key_values=cache,
+                use_cache=True,
+            )
+            logits, cache = output.logits[:, -1], output.past_key_values
+        return self.rows
+
+    def _prefill(
+        self, model: nn.Module, device: torch.device
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, Any]:
+        """Run each distinct prompt once, left-padded, and give every request its copy of the cache."""
+        places: dict[tuple[int, ...], int] = {}
+        copies = torch.tensor(
+            [places.setdefault(request.prompt_ids, len(places)) for request in self.requests], device=device
+        )
+        width = max(map(len, places))
+        ids = torch.full((len(places), width), self.pad_id)
+        mask = torch.zeros((len(places), width), dtype=torch.long)
+        for prompt, row in places.items():
+            ids[row, width - len(prompt) :] = torch.tensor(prompt)
+            mask[row, width - len(prompt) :] = 1
+        ids, mask = ids.to(device), mask.to(device)
+        output = model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=(mask.cumsum(-1) - 1).clamp(min=0),
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        cache = output.past_key_values
+        if len(places) < len(self.requests):
+            cache.reorder_cache(copies)
+        return ids[copies], mask[copies], output.logits[copies, -1], cache
+
+    def _record(
+        self,
+        live: Sequence[int],
+        running: torch.Tensor,
+        tokens: torch.Tensor,
+        logprobs: torch.Tensor,
+        stops: torch.Tensor,
+    ) -> None:
+        columns = zip(live, running.tolist(), tokens.tolist(), logprobs.tolist(), stops.tolist(), strict=True)
+        for row, still, token, logprob, stopped in columns:
+            if still:
+                self.rows[row].token_ids.append(token)
+                self.rows[row].logprobs.append(logprob)
+                self.rows[row].stopped = stopped
+
+
+@contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode for the length of a block: no dropout, no gradient checkpointing."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
+
+
+def stop_ids(model: nn.Module, tokenizer: Any) -> list[int]:
+    """Every token that ends a completion: the tokenizer's end and whatever the model declares."""
+    declared = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    ids = [declared] if isinstance(declared, int) else list(declared or [])
+    return sorted({*ids, tokenizer.eos_token_id})
