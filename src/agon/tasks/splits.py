@@ -1,0 +1,66 @@
+"""Splits that are a pure function of the data and a seed.
+
+Order comes from SHA-256 over the seed and the text of a problem, never from a random generator, so
+the same rows give the same split on any machine, under any Python, in whatever order they were read.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from agon.game.problem import Problem
+
+SPLITS = ("train", "validation", "test")
+
+
+def content_id(prefix: str, *texts: str) -> str:
+    """An id for a problem whose dataset gives it none: the hash of what it says."""
+    return f"{prefix}-{_hash(*texts)[:12]}"
+
+
+def shuffled(problems: Iterable[Problem], seed: int) -> list[Problem]:
+    """The problems in the order of their hashes."""
+    return sorted(problems, key=lambda problem: _hash(str(seed), problem.prompt, problem.answer, problem.id))
+
+
+def bucket(text: str, seed: int) -> float:
+    """Where a text falls in [0, 1): the same place every time for one seed."""
+    return int(_hash(str(seed), text)[:13], 16) / 16**13
+
+
+def scaled_sizes(available: int, wanted: Mapping[str, int]) -> dict[str, int]:
+    """The sizes wanted, or all of them shrunk in proportion where there are too few problems.
+
+    Held-out splits are rounded down but keep at least one problem; training gets the remainder.
+
+    >>> scaled_sizes(400, {"train": 3000, "validation": 300, "test": 300})
+    {'train': 334, 'validation': 33, 'test': 33}
+    """
+    total = sum(wanted.values())
+    if available >= total:
+        return dict(wanted)
+    held_out = {
+        name: max(1, available * size // total) if size else 0
+        for name, size in wanted.items()
+        if name != "train"
+    }
+    if "train" not in wanted:
+        return held_out
+    return {name: held_out.get(name, max(0, available - sum(held_out.values()))) for name in wanted}
+
+
+def divide(problems: Sequence[Problem], sizes: Mapping[str, int]) -> dict[str, list[Problem]]:
+    """Consecutive stretches of ordered problems, the held-out splits first.
+
+    The test split stands first so that its problems stay when more training problems are asked for.
+    """
+    parts: dict[str, list[Problem]] = {}
+    at = 0
+    for name in sorted(sizes, key=lambda split: SPLITS[::-1].index(split)):
+        parts[name] = list(problems[at : at + sizes[name]])
+        at += sizes[name]
+    return parts
+
+
+def _hash(*texts: str) -> str:
+    # Lone surrogates occur in scraped text; they must not stop a hash.
+    return hashlib.sha256("\x1f".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
