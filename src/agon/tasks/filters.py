@@ -7,11 +7,12 @@ themselves. No Unicode table is consulted, since those differ from one Python to
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from agon.game.problem import Problem
+from agon.game.problem import Domain, Problem
 
-# Thirteen tokens is the customary length; shorter stretches are the boilerplate of mathematics
-# ("let f be a continuous function from R to R such that").
-NGRAM = 13
+# How many tokens in a row two problems may not share. Thirteen is customary for mathematics; the
+# statements of programs repeat longer boilerplate ("the first line contains one integer t, the number
+# of test cases"): at 13 it costs a quarter of 131 CodeContests problems, at 30 two of them.
+NGRAM: dict[Domain, int] = {"math": 13, "code": 30}
 # A text shorter than an n-gram counts as found inside another if it has at least this many tokens.
 SHORTEST = 8
 
@@ -72,7 +73,9 @@ def repeated(problems: Iterable[Problem]) -> list[Problem]:
     return again
 
 
-def overlapping(problems: Sequence[Problem], texts: Iterable[str]) -> list[Problem]:
+def overlapping(
+    problems: Sequence[Problem], texts: Iterable[str], size: int = NGRAM["math"]
+) -> list[Problem]:
     """The problems that share an n-gram with one of the texts, contain one, or stand inside one.
 
     A text too short to hold an n-gram counts as a whole: inside another one if it has at least
@@ -80,8 +83,8 @@ def overlapping(problems: Sequence[Problem], texts: Iterable[str]) -> list[Probl
     """
     ours = [tokens(problem.prompt) for problem in problems]
     theirs = [tokens(text) for text in texts]
-    our_pieces, their_pieces = _pieces(ours), _pieces(theirs)
-    shared = (our_pieces & their_pieces) | _found(ours, their_pieces) | _found(theirs, our_pieces)
+    our_pieces, their_pieces = _pieces(ours, size), _pieces(theirs, size)
+    shared = (our_pieces & their_pieces) | _found(ours, their_pieces, size) | _found(theirs, our_pieces, size)
     if not shared:
         return []
     lengths = {len(gram) for gram in shared if len(gram) >= SHORTEST}
@@ -92,16 +95,16 @@ def overlapping(problems: Sequence[Problem], texts: Iterable[str]) -> list[Probl
     ]
 
 
-def _pieces(texts: Iterable[Gram]) -> set[Gram]:
+def _pieces(texts: Iterable[Gram], size: int) -> set[Gram]:
     """What has to be found elsewhere: the n-grams of long texts, and short texts whole."""
-    return {gram for words in texts for gram in (_grams(words, NGRAM) if len(words) >= NGRAM else (words,))}
+    return {gram for words in texts for gram in (_grams(words, size) if len(words) >= size else (words,))}
 
 
-def _found(texts: Iterable[Gram], pieces: set[Gram]) -> set[Gram]:
+def _found(texts: Iterable[Gram], pieces: set[Gram], size: int) -> set[Gram]:
     """The short texts among the pieces that stand inside one of the texts."""
     by_start: dict[Gram, list[Gram]] = {}
     for piece in pieces:
-        if SHORTEST <= len(piece) < NGRAM:
+        if SHORTEST <= len(piece) < size:
             by_start.setdefault(piece[:SHORTEST], []).append(piece)
     return {
         piece

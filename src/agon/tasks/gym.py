@@ -13,8 +13,8 @@ from typing import Any
 
 from agon.errors import InputError, unknown
 from agon.game.problem import Problem
-from agon.tasks.load import DUPLICATE, SPARE, check_size
-from agon.tasks.splits import SPLITS, bucket, content_id
+from agon.tasks.sieve import DUPLICATE, SPARE
+from agon.tasks.splits import SPLITS, bucket, check_size, content_id
 from agon.tasks.task import Task
 
 SIZES = {"train": 2000, "validation": 300, "test": 500}

@@ -5,17 +5,16 @@ A row has a problem (`problem`, `question` or `prompt`) and either an `answer` (
 one, the rows are divided 8 : 1 : 1 by their hashes.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from agon.errors import InputError, unknown
 from agon.game.problem import CodeTests, Problem, StdioTest
-from agon.tasks.filters import overlapping, repeated
-from agon.tasks.load import DUPLICATE, check_size
+from agon.tasks.filters import NGRAM
+from agon.tasks.sieve import Sieve
 from agon.tasks.sources import SUFFIXES, Row, read_file
-from agon.tasks.splits import SPLITS, content_id, divide, scaled_sizes, shuffled
+from agon.tasks.splits import SPLITS, check_size, content_id, shuffled
 from agon.tasks.task import Task
 
 PROBLEM = ("problem", "question", "prompt")
@@ -33,25 +32,21 @@ def load_file(path: str, seed: int, options: Mapping[str, Any]) -> Task:
         raise InputError(f"There is no file or folder {given}.")
     files = _split_files(given) if given.is_dir() else {"": given}
     name = given.stem if given.is_file() else given.resolve().name
-    dropped: Counter[str] = Counter()
     pools: dict[str, list[Problem]] = {}
     for split, file in files.items():
         for row in read_file(file):
             pools.setdefault(split or _named_split(row), []).append(_problem(row, name, options))
-    for split, problems in pools.items():
-        again = {id(problem) for problem in repeated(problems)}
-        pools[split] = [problem for problem in problems if id(problem) not in again]
-        dropped[DUPLICATE] += len(again)
-    splits = {split: pools[split] for split in SPLITS if split in pools}
-    notes: tuple[str, ...] = ()
-    if "" in pools:
-        if splits:
-            raise InputError(f"{given}: some rows have a 'split' and others have none.")
-        splits = _divided(pools[""], seed, options)
+    judge = str(options.get("judge") or _judge_for(pools))
+    sieve = Sieve(NGRAM["code" if judge == "code" else "math"])
+    if "" not in pools:
+        splits = _as_given(pools, options, sieve)
+    elif len(pools) == 1:
+        pool = sieve.unique(shuffled(pools[""], seed))
+        splits = sieve.divided(pool, _sizes(len(pool), options))
     else:
-        splits, notes = _apart(splits, dropped)
-    judge = str(options.get("judge") or _judge_for(splits))
-    return Task(name, judge, splits, dict(+dropped), {**options, "seed": seed}, notes)
+        raise InputError(f"{given}: some rows have a 'split' and others have none.")
+    settings = {**options, "seed": seed}
+    return Task(name, judge, splits, dict(sieve.dropped), settings, tuple(sieve.notes))
 
 
 def task_from_dataset(
@@ -132,25 +127,19 @@ def _split_files(folder: Path) -> dict[str, Path]:
     return files
 
 
-def _divided(pool: list[Problem], seed: int, options: Mapping[str, Any]) -> dict[str, list[Problem]]:
+def _sizes(available: int, options: Mapping[str, Any]) -> dict[str, int | None]:
     if any(split in options for split in SPLITS):
-        wanted = {split: check_size(split, options.get(split, 0)) for split in SPLITS}
-    else:
-        tenth = len(pool) // 10
-        wanted = {"train": len(pool) - 2 * tenth, "validation": tenth, "test": tenth}
-    parts = divide(shuffled(pool, seed), scaled_sizes(len(pool), wanted))
-    return {split: parts[split] for split in SPLITS if parts[split]}
+        return {split: check_size(split, options.get(split, 0)) for split in SPLITS}
+    return {"train": None, "validation": available // 10, "test": available // 10}
 
 
-def _apart(
-    splits: dict[str, list[Problem]], dropped: Counter[str]
-) -> tuple[dict[str, list[Problem]], tuple[str, ...]]:
-    """Splits as given. A statement that stands in two of them is reported, never quietly moved."""
-    held = [problem.prompt for split in ("validation", "test") for problem in splits.get(split, ())]
-    shared = len(overlapping(splits.get("train", []), held))
-    if not shared:
-        return splits, ()
-    return splits, (f"{shared} training problems share a stretch of text with held-out ones.",)
+def _as_given(
+    pools: Mapping[str, list[Problem]], options: Mapping[str, Any], sieve: Sieve
+) -> dict[str, list[Problem]]:
+    """Splits that the user drew. What stands in two of them leaves the one further from test."""
+    parts = sieve.separated({split: pools[split] for split in SPLITS if split in pools})
+    sizes = {split: check_size(split, options[split]) for split in SPLITS if split in options}
+    return {split: sieve.cut(part, sizes.get(split)) for split, part in parts.items()}
 
 
 def _judge_for(splits: Mapping[str, Sequence[Problem]]) -> str:

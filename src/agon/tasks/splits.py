@@ -6,7 +6,9 @@ the same rows give the same split on any machine, under any Python, in whatever 
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from agon.errors import InputError
 from agon.game.problem import Problem
 
 SPLITS = ("train", "validation", "test")
@@ -27,25 +29,32 @@ def bucket(text: str, seed: int) -> float:
     return int(_hash(str(seed), text)[:13], 16) / 16**13
 
 
-def scaled_sizes(available: int, wanted: Mapping[str, int]) -> dict[str, int]:
+def check_size(split: str, size: Any) -> int:
+    """A size of a split as a number of problems."""
+    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+        raise InputError(f"The size of the {split} split is a number of problems, not {size!r}.")
+    return size
+
+
+def scaled_sizes(available: int, wanted: Mapping[str, int | None]) -> dict[str, int]:
     """The sizes wanted, or all of them shrunk in proportion where there are too few problems.
 
-    Held-out splits are rounded down but keep at least one problem; training gets the remainder.
+    A size of None takes what the others leave; then each of the others gets a tenth at most.
+    Held-out splits are rounded down but keep at least one problem.
 
     >>> scaled_sizes(400, {"train": 3000, "validation": 300, "test": 300})
     {'train': 334, 'validation': 33, 'test': 33}
     """
-    total = sum(wanted.values())
-    if available >= total:
-        return dict(wanted)
-    held_out = {
-        name: max(1, available * size // total) if size else 0
-        for name, size in wanted.items()
-        if name != "train"
-    }
-    if "train" not in wanted:
-        return held_out
-    return {name: held_out.get(name, max(0, available - sum(held_out.values()))) for name in wanted}
+    fixed = {split: size for split, size in wanted.items() if size is not None}
+    total = sum(fixed.values())
+    if len(fixed) < len(wanted):
+        sizes = {split: min(size, available // 10) for split, size in fixed.items()}
+    elif available >= total:
+        return fixed
+    else:
+        sizes = {split: available * size // total for split, size in fixed.items() if split != "train"}
+    sizes = {split: max(1, size) if fixed[split] else 0 for split, size in sizes.items()}
+    return {split: sizes.get(split, max(0, available - sum(sizes.values()))) for split in wanted}
 
 
 def divide(problems: Sequence[Problem], sizes: Mapping[str, int]) -> dict[str, list[Problem]]:
