@@ -149,6 +149,8 @@ class Arena:
                 f"Asked for {done.request.policy} at version {done.request.version}, but the engine answered "
                 f"with {rollout.policy} at version {rollout.version}."
             )
+        prompt_ids = done.request.prompt_ids
+        rollout = replace(rollout, prompt_ids=prompt_ids, prompt_length=len(prompt_ids))
         problem = table.problems[index]
         transcript = split(rollout.text, self.chat.dialect.name, problem.domain, self.chat.prefilled)
         seat = (index, role, number)

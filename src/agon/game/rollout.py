@@ -12,8 +12,8 @@ class Rollout:
     """One sampled completion and where it came from.
 
     `policy` is "A", "B" or "base" and `version` the number of updates that policy had received, so
-    that a trainer can refuse a sample of the wrong weights. `length` counts tokens and survives in
-    logs that leave the tokens themselves out.
+    that a trainer can refuse a sample of the wrong weights. `length` and `prompt_length` count
+    tokens and survive in logs that leave the tokens themselves out.
     """
 
     text: str
@@ -23,19 +23,21 @@ class Rollout:
     version: int
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
+    prompt_ids: tuple[int, ...] = ()
+    prompt_length: int = 0
 
     @property
     def truncated(self) -> bool:
         return self.finish_reason == "length"
 
     def without_tokens(self) -> "Rollout":
-        """The same rollout for a log line: text and length, no token ids or log-probs."""
-        return replace(self, token_ids=(), logprobs=())
+        """The same rollout for a log line: text and lengths, no token ids or log-probs."""
+        return replace(self, token_ids=(), logprobs=(), prompt_ids=())
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @staticmethod
     def from_dict(fields: Mapping[str, Any]) -> "Rollout":
-        tuples = {name: tuple(fields.get(name, ())) for name in ("token_ids", "logprobs")}
+        tuples = {name: tuple(fields.get(name, ())) for name in ("token_ids", "logprobs", "prompt_ids")}
         return Rollout(**{**fields, **tuples})

@@ -1,0 +1,213 @@
+"""The configuration of a training run: TRL's `GRPOConfig` and what the game adds to it.
+
+Every option of TRL keeps its meaning, with `num_generations` the 2N rollouts of a problem (N drafts
+and N challenges); the few that cannot are refused here, each with a sentence that says why.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+from trl import GRPOConfig
+
+from agon.engines.protocol import Sampling
+from agon.errors import InputError, unknown
+from agon.game.dialects import DIALECTS
+from agon.game.methods import Method, method
+from agon.policies.pair import Adapters
+
+ENGINES = ("transformers", "vllm", "vllm-server")
+# These losses divide by the tokens of the generation batch; all others by accumulation steps.
+PER_TOKEN_LOSSES = ("dapo", "cispo", "vespo")
+
+
+@dataclass
+class AgonConfig(GRPOConfig):
+    """Arguments of `AgonTrainer`; see `agon train --help` for the ones that are not TRL's."""
+
+    method: str = field(default="agon", metadata={"help": "Method to train with; `agon methods` lists them."})
+    dialect: str | None = field(
+        default=None,
+        metadata={"help": "How the model writes: think, gemma or boxed. Read off its chat template if unset."},
+    )
+    task_path: str | None = field(
+        default=None, metadata={"help": "Local folder or file to read the task from, instead of the Hub."}
+    )
+    task_seed: int = field(default=0, metadata={"help": "Seed of the task's split (or of its generator)."})
+    judge: str | None = field(
+        default=None,
+        metadata={"help": "Judge by name or as module:object; the task names its own if unset."},
+    )
+    judge_workers: int = field(default=2, metadata={"help": "Worker processes that judge answers."})
+    sandbox: str = field(
+        default="bubblewrap",
+        metadata={"help": "What runs programs: bubblewrap, or none (no isolation; recorded in the run)."},
+    )
+    lora_r: int = field(default=16, metadata={"help": "Rank of each policy's adapter."})
+    lora_alpha: int = field(default=32, metadata={"help": "Scale of each policy's adapter."})
+    lora_dropout: float = field(default=0.0, metadata={"help": "Dropout in the adapters."})
+    lora_target_modules: list[str] | None = field(
+        default=None,
+        metadata={"help": "Names of the adapted layers; chosen by architecture if unset."},
+    )
+    init_noise: float = field(
+        default=1e-3,
+        metadata={"help": "Deviation of the Gaussian noise that B's lora_B starts with; A's starts at zero."},
+    )
+    summary_limit: int | None = field(
+        default=None, metadata={"help": "Most characters of a summary that a challenger is shown."}
+    )
+    engine: str = field(default="transformers", metadata={"help": f"What samples: {', '.join(ENGINES)}."})
+    engine_rows: int = field(
+        default=256, metadata={"help": "Most completions that the transformers engine samples at once."}
+    )
+    validation_size: int = field(
+        default=100,
+        metadata={"help": "Validation problems played at every evaluation (`eval_strategy`, `eval_steps`)."},
+    )
+    eval_temperature: float = field(default=0.6, metadata={"help": "Temperature of validation."})
+    eval_top_p: float = field(default=0.95, metadata={"help": "Nucleus of validation."})
+    log_duels: bool = field(default=True, metadata={"help": "Keep every duel as a JSON line in the run."})
+    duels_max_mb: int = field(
+        default=2048,
+        metadata={
+            "help": "Most megabytes of duels. Beyond that the oldest file but the first is dropped, so that "
+            "the start and the latest part remain."
+        },
+    )
+
+    # Defaults of the paper, where TRL has others.
+    num_generations: int = field(default=16, metadata={"help": "Rollouts per problem: N drafts and N challenges."})
+    max_completion_length: int = field(default=2048, metadata={"help": "Most tokens of a completion."})
+    learning_rate: float = field(default=5e-5, metadata={"help": "Initial learning rate of AdamW."})
+    warmup_steps: float = field(default=0.1, metadata={"help": "Warm-up: steps, or a share of them below 1."})
+    num_train_epochs: float = field(default=1.0, metadata={"help": "Passes over the training problems."})
+    per_device_train_batch_size: int = field(default=8, metadata={"help": "Rollouts in a micro-batch."})
+    gradient_accumulation_steps: int = field(
+        default=8, metadata={"help": "Micro-batches per optimizer step, half of them drafts."}
+    )
+    num_generations_eval: int = field(default=1, metadata={"help": "Samples per problem at validation."})
+    logging_steps: float = field(default=1, metadata={"help": "Steps between two lines of metrics.jsonl."})
+    save_steps: float = field(default=50, metadata={"help": "Steps between two checkpoints."})
+    save_total_limit: int | None = field(default=2, metadata={"help": "Checkpoints that are kept."})
+    disable_tqdm: bool = field(default=True, metadata={"help": "The run has its own view."})
+
+    def __post_init__(self) -> None:
+        self.game  # an unknown method before anything else  # noqa: B018
+        if self.bf16 is None:
+            # TRL would choose bfloat16 everywhere; most CPUs emulate it, tens of times slower than float32.
+            self.bf16 = torch.cuda.is_available() and torch.cuda.is_bf16_supported() and not self.fp16
+        if self.use_vllm:
+            self.engine = "vllm" if self.vllm_mode == "colocate" else "vllm-server"
+        super().__post_init__()
+        for refusal in self._refusals():
+            raise InputError(refusal)
+
+    @property
+    def game(self) -> Method:
+        """The method's row."""
+        return method(self.method)
+
+    @property
+    def adapters(self) -> Adapters:
+        return Adapters(
+            rank=self.lora_r,
+            alpha=self.lora_alpha,
+            dropout=self.lora_dropout,
+            targets=self.lora_target_modules,
+            noise=self.init_noise,
+            seed=self.seed,
+        )
+
+    @property
+    def sampling(self) -> Sampling:
+        """How training samples."""
+        return Sampling(
+            max_tokens=self.max_completion_length,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=self.top_k,
+            min_p=self.min_p or 0.0,
+            repetition_penalty=self.repetition_penalty,
+        )
+
+    @property
+    def eval_sampling(self) -> Sampling:
+        """How validation samples."""
+        return Sampling(self.max_completion_length, self.eval_temperature, self.eval_top_p)
+
+    @property
+    def group_size(self) -> int:
+        """Rollouts in one group: N per stream, or all 2N where there are no challenges."""
+        return self.num_generations // (2 if self.game.challenges else 1)
+
+    @property
+    def steps_per_round(self) -> int:
+        """Optimizer steps that one round of rollouts feeds; roles and checkpoints keep to rounds."""
+        return max(1, self.steps_per_generation * self.num_iterations // self.gradient_accumulation_steps)
+
+    def _refusals(self) -> Iterator[str]:
+        if self.engine not in ENGINES:
+            yield str(unknown("engine", self.engine, ENGINES))
+        if self.dialect is not None and self.dialect not in DIALECTS:
+            yield str(unknown("dialect", self.dialect, DIALECTS))
+        yield from self._layout_refusals()
+        yield from self._option_refusals()
+
+    def _layout_refusals(self) -> Iterator[str]:
+        if self.num_generations % 2:
+            yield f"num_generations counts N drafts and N challenges and must be even, not {self.num_generations}."
+        if self.num_generations < 4:
+            yield "num_generations must be at least 4: a group of one rollout has no advantage."
+        rows = self.per_device_train_batch_size * self.steps_per_generation
+        if rows % self.num_generations:
+            yield (
+                f"One process generates per_device_train_batch_size x steps_per_generation = {rows} rollouts, "
+                f"which must be a multiple of num_generations ({self.num_generations}): a problem's drafts and "
+                "challenges stay in one process."
+            )
+        for name in ("gradient_accumulation_steps", "steps_per_generation"):
+            if self.game.challenges and getattr(self, name) % 2:
+                yield (
+                    f"{name} must be even for '{self.method}', not {getattr(self, name)}: micro-batches of drafts "
+                    "and of challenges alternate."
+                )
+        if self.save_strategy == "steps" and self.save_steps >= 1 and self.save_steps % self.steps_per_round:
+            yield (
+                f"save_steps ({self.save_steps:g}) must be a multiple of the {self.steps_per_round} steps that one "
+                "round of rollouts feeds, or a checkpoint would lose the rest of its round."
+            )
+
+    def _option_refusals(self) -> Iterator[str]:
+        two = self.game.policies == 2
+        refused = {
+            "use_transformers_continuous_batching": (
+                self.use_transformers_continuous_batching,
+                "it casts the adapters to bfloat16 for good; set engine to vllm instead",
+            ),
+            "generation_kwargs": (self.generation_kwargs, "set temperature, top_p, top_k or min_p themselves"),
+            "cache_implementation": (self.cache_implementation, "the engine keeps its own cache"),
+            "vllm_structured_outputs_regex": (self.vllm_structured_outputs_regex, "the dialect fixes the form"),
+            "reward_weights": (self.reward_weights, "the method fixes the reward; `agon methods` shows it"),
+            "multi_objective_aggregation": (
+                self.multi_objective_aggregation != "sum_then_normalize",
+                "the method's terms are summed, then normalised",
+            ),
+            "sync_ref_model": (self.sync_ref_model, "the reference is the frozen base"),
+            "load_best_model_at_end": (
+                self.load_best_model_at_end,
+                "compare the checkpoints on validation with `agon eval` instead",
+            ),
+            "push_to_hub": (self.push_to_hub, "upload the finished adapters with `hf upload`"),
+            "use_adaptive_entropy": (
+                self.use_adaptive_entropy and two,
+                "one controller cannot serve two policies",
+            ),
+            "entropy_coef": (
+                self.entropy_coef and two and self.loss_type in PER_TOKEN_LOSSES,
+                f"with two policies the loss '{self.loss_type}' would halve it; use loss_type grpo",
+            ),
+        }
+        for name, (given, why) in refused.items():
+            if given:
+                yield f"Agon does not take {name}: {why}."
