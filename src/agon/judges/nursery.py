@@ -27,6 +27,7 @@ from agon.judges.judge import Judge
 from agon.judges.wire import LONGEST_REPLY, Disconnected, receive_request, send_reply
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 # An order is a number of this many bytes: with a socket attached, fork a worker for it; without one,
 # end the worker of that number.
 ORDER_BYTES = 8
@@ -105,10 +106,12 @@ def _fork(descriptor: int, control: socket.socket, judge: Judge, upbringing: Upb
 def _become_a_worker(nursery: int, memory_bytes: int) -> None:
     """Lead a process group that can be killed whole, die with the nursery, keep to the memory limit.
 
-    Only the soft limit is lowered: a sandbox that a worker starts sets limits of its own.
+    Only the soft limit is lowered: a sandbox that a worker starts sets limits of its own. Orphans
+    of a sandbox become the worker's, which buries them; not every container's first process does.
     """
     os.setsid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     if os.getppid() != nursery:
         os._exit(1)
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]

@@ -1,0 +1,149 @@
+"""Asserts taken apart, so that a program never meets the value it is tested against.
+
+`assert f(1) == 2` becomes the call `f(1)`, made in the program's sandbox, and the check `_0 == 2`,
+made elsewhere with the call's value put in for `_0`. Every shape of assert works the same way:
+`assert not f(x)`, `assert math.isclose(f(x), 0.5)`, `assert sorted(f(x)) == [1, 2] and f(y)`.
+
+A name is the program's if it is no builtin, no standard module, not made by the setup, and not bound
+inside the assert; the outermost calls and names that rest on the program's are what it is asked.
+What cannot be taken apart (a call inside a loop over its arguments, a statement that is no assert)
+raises `NotSeparable`: such a problem is not judged rather than judged unsafely.
+"""
+
+import ast
+import builtins
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+
+class NotSeparable(ValueError):
+    """An assert whose expected value cannot be kept from the program."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """`calls` are expressions for the program; `test` uses their values as `_0`, `_1`, ….
+
+    `expected` is set where the test is `_0 == literal`, which needs no run to decide."""
+
+    calls: tuple[str, ...]
+    test: str
+    modules: tuple[str, ...] = ()
+    literal: bool = False
+    expected: Any = None
+
+
+@lru_cache(maxsize=256)
+def take_apart(setup: str, assertion: str) -> Check:
+    """One assert as what the program is asked and what is checked of its answers.
+
+    >>> take_apart("", "assert math.isclose(area(2), 12.57, rel_tol=1e-3)").calls
+    ('area(2)',)
+    """
+    try:
+        statements = ast.parse(assertion.strip()).body
+        known = _bound_by(ast.parse(setup)) | set(dir(builtins))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as fault:
+        raise NotSeparable(f"it is no Python: {fault}") from None
+    if len(statements) != 1 or not isinstance(statements[0], ast.Assert):
+        raise NotSeparable("it is not one assert statement")
+    splitter = _Splitter(known)
+    test = splitter.visit(statements[0].test)
+    if not splitter.calls:
+        raise NotSeparable("it asks nothing of the program")
+    source = ast.unparse(ast.fix_missing_locations(ast.Expression(test)))
+    literal, expected = _literal(test)
+    return Check(tuple(splitter.calls), source, tuple(sorted(splitter.modules)), literal, expected)
+
+
+class _Splitter(ast.NodeTransformer):
+    """Replaces what rests on the program's names by numbered ones."""
+
+    def __init__(self, known: set[str]) -> None:
+        self._known = known
+        self._inner: list[set[str]] = []
+        self.calls: list[str] = []
+        self.modules: set[str] = set()
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802
+        # A module cannot be called, so `select(x)` is the program's and `math.isclose(x, y)` is not.
+        called = isinstance(node.func, ast.Name) and node.func.id not in self._known
+        if (called and not self._is_bound_inside(_root(node.func))) or self._is_programs(_root(node.func)):
+            return self._ask(node)
+        return self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:  # noqa: N802
+        if self._is_programs(node.id):
+            return self._ask(node)
+        if node.id in sys.stdlib_module_names and node.id not in self._known:
+            self.modules.add(node.id)
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:  # noqa: N802
+        return self._visit_inside(node, {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)})
+
+    def _visit_comprehension(self, node: ast.AST) -> ast.AST:
+        names = (part for part in ast.walk(node) if isinstance(part, ast.Name))
+        return self._visit_inside(node, {name.id for name in names if isinstance(name.ctx, ast.Store)})
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_comprehension  # noqa: N815
+
+    def _visit_inside(self, node: ast.AST, names: set[str]) -> ast.AST:
+        self._inner.append(names)
+        try:
+            return self.generic_visit(node)
+        finally:
+            self._inner.pop()
+
+    def _is_programs(self, name: str | None) -> bool:
+        if name is None or name in self._known or name in sys.stdlib_module_names:
+            return False
+        return not self._is_bound_inside(name)
+
+    def _is_bound_inside(self, name: str | None) -> bool:
+        return any(name in names for names in self._inner)
+
+    def _ask(self, node: ast.expr) -> ast.AST:
+        used = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        if any(used & names for names in self._inner):
+            raise NotSeparable("it calls the program inside a loop or a lambda")
+        self.calls.append(ast.unparse(node))
+        return ast.Name(f"_{len(self.calls) - 1}", ast.Load())
+
+
+def _root(node: ast.expr) -> str | None:
+    """The name that a chain of calls, attributes and subscripts starts from."""
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Call):
+            node = node.func
+        elif isinstance(node, (ast.Attribute, ast.Subscript)):
+            node = node.value
+        else:
+            return None
+    return node.id
+
+
+def _literal(test: ast.AST) -> tuple[bool, Any]:
+    match test:
+        case ast.Compare(left=ast.Name(id="_0"), ops=[ast.Eq()], comparators=[expected]):
+            try:
+                return True, ast.literal_eval(expected)
+            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+                return False, None
+    return False, None
+
+
+def _bound_by(tree: ast.AST) -> set[str]:
+    """The names that a piece of code makes anywhere in it. One too many leads to a check that cannot
+    be made and an error, never to a program that sees what it is checked against."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names

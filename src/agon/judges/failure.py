@@ -1,0 +1,24 @@
+"""What a run that did not end well means for the program."""
+
+from agon.game.verdict import Verdict
+from agon.judges.process import Outcome
+
+
+def failure(outcome: Outcome) -> Verdict | None:
+    """The verdict on a run that did not end well."""
+    errors = outcome.stderr.decode("utf-8", "replace").strip().splitlines()
+    match outcome.ending:
+        case "exit" if outcome.code == 0:
+            return None
+        case "exit" if outcome.code in (-24, 152):  # SIGXCPU, as we see it and as bubblewrap reports it
+            return Verdict(False, "timeout", "the program used up its CPU time.")
+        case "exit":
+            last = f": {errors[-1][:200]}" if errors else ""
+            return Verdict(False, "wrong", f"the program ended with exit code {outcome.code}{last}")
+        case "timeout":
+            return Verdict(False, "timeout", f"the program did not end within {outcome.seconds:.1f} seconds.")
+        case "output":
+            return Verdict(False, "wrong", "the program printed more than it may.")
+        case "memory":
+            return Verdict(False, "wrong", "the program's processes used more memory than they may.")
+    return Verdict(False, "error", f"the sandbox did not start: {' '.join(errors)[:400]}")
