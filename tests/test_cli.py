@@ -1,0 +1,88 @@
+"""The command line: fast to answer, and one sentence for bad input."""
+
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from agon import __version__
+from agon.cli import VERBS, main
+
+AGON = [sys.executable, "-m", "agon.cli"]
+
+
+def agon(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*AGON, *words], capture_output=True, text=True, check=False)
+
+
+def test_help_answers_in_under_half_a_second() -> None:
+    """The best of five, so that a busy machine does not decide."""
+    seconds = []
+    for _ in range(5):
+        began = time.perf_counter()
+        assert agon("--help").returncode == 0
+        seconds.append(time.perf_counter() - began)
+    assert min(seconds) < 0.5
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
+def test_help_names_every_verb(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert all(re.search(rf"^  {verb} ", said, re.MULTILINE) for verb in VERBS)
+
+
+@pytest.mark.parametrize("word", ["--version", "-V"])
+def test_the_version_is_the_packages(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([word]) == 0
+    assert capsys.readouterr().out == f"agon {__version__}\n"
+
+
+@pytest.mark.parametrize("verb", ["methods", "doctor"])
+def test_a_verb_describes_itself(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"usage: agon {verb}")
+
+
+BAD = [
+    (["metods"], "agon: Unknown verb 'metods': did you mean 'methods'?\n"),
+    (["methods", "argon"], "agon: Unknown method 'argon': did you mean 'agon'?\n"),
+    (["methods", "--jsn"], "agon: Unknown option '--jsn': did you mean '--json'?\n"),
+    (["doctor", "--jason"], "agon: Unknown option '--jason': did you mean '--json'?\n"),
+]
+
+
+@pytest.mark.parametrize(("words", "sentence"), BAD)
+def test_bad_input_is_one_sentence_with_the_nearest_right_value(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", sentence)
+
+
+def test_bad_input_ends_the_process_with_code_2_and_no_traceback() -> None:
+    ended = agon("methods", "cop")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == "agon: Unknown method 'cop': did you mean 'coop'?\n"
+
+
+def test_a_name_like_no_other_is_answered_with_the_whole_list() -> None:
+    ended = agon("methods", "zzzzzz")
+    assert ended.returncode == 2
+    assert "choose one of agon, agon-density, coop" in ended.stderr
+
+
+def test_options_that_exclude_each_other_are_refused_in_a_sentence(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["methods", "--json", "--markdown"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    command = " ".join(AGON) + " methods --json | head -1"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (ended.stdout, ended.stderr) == ("[\n", "")
