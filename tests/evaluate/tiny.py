@@ -1,0 +1,83 @@
+"""A tiny random Qwen3 that can answer: some of its tokens spell a whole well-formed completion.
+
+Every problem asks for 0 or 1. A completion of two or three random tokens is right, wrong, malformed,
+hedged, empty or truncated, so each of these occurs within a few dozen samples.
+"""
+
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+from agon.game import Problem
+from agon.policies import Adapters, Pair
+
+SPECIAL = ["<pad>", "<eos>", "<unk>", "<|im_start|>", "<|im_end|>"]
+TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m['content'] }}<|im_end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>{% if enable_thinking %}{% endif %}{% endif %}"
+)
+
+
+def tiny_tokenizer() -> PreTrainedTokenizerFast:
+    answers = [
+        f"<think>{thought}</think>It is {thought}.<answer>{digit}</answer>"
+        for thought in "abcdefg"
+        for digit in "01"
+    ]
+    words = SPECIAL + list("01 gkp?") + answers
+    inner = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>"))
+    inner.pre_tokenizer = pre_tokenizers.Split(pattern="", behavior="isolated")
+    inner.decoder = decoders.Fuse()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        unk_token="<unk>",
+        padding_side="left",
+        additional_special_tokens=["<|im_start|>", "<|im_end|>"],
+    )
+    tokenizer.chat_template = TEMPLATE
+    return tokenizer
+
+
+def tiny_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        max_position_embeddings=2048,
+        initializer_range=0.3,
+        tie_word_embeddings=False,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+    )
+    model = Qwen3ForCausalLM(config)
+    # Milder than the initialisation, so that no token drowns the others.
+    with torch.no_grad():
+        model.lm_head.weight.mul_(0.5)
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    return model
+
+
+def tiny_pair(noise: float = 0.3) -> Pair:
+    """Two adapters that differ enough to disagree."""
+    return Pair.create(tiny_model(tiny_tokenizer()), Adapters(rank=4, alpha=8, noise=noise))
+
+
+def zero_or_one(count: int, task: str = "bits") -> list[Problem]:
+    return [Problem(f"bit-{n}", f"p{n} g{n % 7}?", task, answer=str(n % 2)) for n in range(count)]
+
+
+def save_base(folder: Path) -> Path:
+    tokenizer = tiny_tokenizer()
+    tiny_model(tokenizer).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
