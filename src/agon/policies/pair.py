@@ -7,6 +7,8 @@ so that one optimizer can hold both. Single-policy methods have A alone.
 
 import hashlib
 import json
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -141,11 +143,12 @@ class Pair:
         """One policy as a PEFT folder that PeftModel and vLLM load as it is."""
         self.weights(name)
         folder = Path(folder)
-        # PEFT puts an adapter that is not called "default" into a subfolder of its name.
-        self.model.save_pretrained(str(folder.parent), selected_adapters=[name])
-        saved = folder.parent / name
-        if saved != folder:
-            saved.rename(folder)
+        with tempfile.TemporaryDirectory(dir=_made(folder.parent)) as aside:
+            # PEFT puts an adapter that is not called "default" into a subfolder of its name, and a
+            # template of a model card beside it.
+            self.model.save_pretrained(aside, selected_adapters=[name])
+            shutil.rmtree(folder, ignore_errors=True)
+            (Path(aside) / name).rename(folder)
 
     def load_weights(self, folder: str | Path) -> None:
         """Overwrite the adapters' weights with those of a folder written by `save`, in place."""
@@ -189,6 +192,11 @@ class Pair:
         for parameters in self._parameters.values():
             for _, weight in parameters:
                 weight.requires_grad_(True)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _adapter_parameters(model: nn.Module, name: str) -> list[tuple[str, nn.Parameter]]:

@@ -28,7 +28,9 @@ class AgonConfig(GRPOConfig):
     method: str = field(default="agon", metadata={"help": "Method to train with; `agon methods` lists them."})
     dialect: str | None = field(
         default=None,
-        metadata={"help": "How the model writes: think, gemma or boxed. Read off its chat template if unset."},
+        metadata={
+            "help": "How the model writes: think, gemma or boxed. Read off its chat template if unset."
+        },
     )
     task_path: str | None = field(
         default=None, metadata={"help": "Local folder or file to read the task from, instead of the Hub."}
@@ -77,7 +79,9 @@ class AgonConfig(GRPOConfig):
     )
 
     # Defaults of the paper, where TRL has others.
-    num_generations: int = field(default=16, metadata={"help": "Rollouts per problem: N drafts and N challenges."})
+    num_generations: int = field(
+        default=16, metadata={"help": "Rollouts per problem: N drafts and N challenges."}
+    )
     max_completion_length: int = field(default=2048, metadata={"help": "Most tokens of a completion."})
     learning_rate: float = field(default=5e-5, metadata={"help": "Initial learning rate of AdamW."})
     warmup_steps: float = field(default=0.1, metadata={"help": "Warm-up: steps, or a share of them below 1."})
@@ -185,9 +189,15 @@ class AgonConfig(GRPOConfig):
                 self.use_transformers_continuous_batching,
                 "it casts the adapters to bfloat16 for good; set engine to vllm instead",
             ),
-            "generation_kwargs": (self.generation_kwargs, "set temperature, top_p, top_k or min_p themselves"),
+            "generation_kwargs": (
+                self.generation_kwargs,
+                "set temperature, top_p, top_k or min_p themselves",
+            ),
             "cache_implementation": (self.cache_implementation, "the engine keeps its own cache"),
-            "vllm_structured_outputs_regex": (self.vllm_structured_outputs_regex, "the dialect fixes the form"),
+            "vllm_structured_outputs_regex": (
+                self.vllm_structured_outputs_regex,
+                "the dialect fixes the form",
+            ),
             "reward_weights": (self.reward_weights, "the method fixes the reward; `agon methods` shows it"),
             "multi_objective_aggregation": (
                 self.multi_objective_aggregation != "sum_then_normalize",

@@ -1,0 +1,357 @@
+"""The trainer: two policies head to head on TRL's GRPO core.
+
+`AgonTrainer` is a `GRPOTrainer` whose rollouts come from the arena. A round goes like this: the
+arena plays the duels; TRL scores each stream (padding, log-probs, advantages) under the policy that
+wrote it; `agon.train.streams` lays the rows out in micro-batches of one policy each; TRL computes
+every loss. One optimizer holds both adapters. Roles follow from `global_step`, so they survive a
+resume.
+
+    from agon import AgonConfig, AgonTrainer
+
+    args = AgonConfig(output_dir="runs/first", method="agon")
+    AgonTrainer(model="Qwen/Qwen3-0.6B", task="deepmath-hard", args=args).train()
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from datasets import Dataset
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
+from trl import GRPOTrainer
+
+from agon.arena import Arena
+from agon.engines.chat import Chat
+from agon.engines.protocol import Engine, derive_seed
+from agon.evaluate.validate import validate
+from agon.game.duel import Duel
+from agon.game.problem import Problem
+from agon.judges.judge import Judge
+from agon.policies import Pair
+from agon.tasks import Task
+from agon.train.config import AgonConfig
+from agon.train.keeper import Keeper
+from agon.train.metrics import duel_metrics, policy_metrics
+from agon.train.parts import load_base, load_tokenizer, make_engine, make_judge, resolve_task
+from agon.train.run import Run
+from agon.train.streams import (
+    Batch,
+    Fed,
+    Stream,
+    count_fed,
+    interleave,
+    micro_batches,
+    split_rows,
+    streams_of,
+)
+
+
+def paid(prompts: Sequence[str], reward: Sequence[float], **_: Any) -> list[float]:
+    """TRL's reward function: the arena has already decided what each rollout earned."""
+    return list(reward)
+
+
+class AgonTrainer(GRPOTrainer):
+    """Trains a pair (or one policy) with any method of the table; used as TRL's trainers are.
+
+    `task` is a name, a `Task`, or a `datasets.Dataset` with the columns `problem` and `answer`, in
+    which case `judge` says who decides (a name, an object with `judge`, or a function). `engine`
+    replaces the one that `args.engine` names.
+    """
+
+    _tag_names = ["trl", "grpo", "agon"]  # noqa: RUF012
+    _name = "Agon"
+
+    def __init__(
+        self,
+        model: str | PreTrainedModel,
+        task: str | Task | Dataset,
+        args: AgonConfig | None = None,
+        judge: str | Judge | None = None,
+        processing_class: PreTrainedTokenizerBase | None = None,
+        callbacks: list[TrainerCallback] | None = None,
+        optimizers: tuple[Any, Any] = (None, None),
+        engine: Engine | None = None,
+    ) -> None:
+        args = args or AgonConfig(output_dir="runs/agon")
+        self.method = args.game
+        base, name = load_base(model, args)
+        tokenizer = processing_class or load_tokenizer(name, args)
+        self.task = resolve_task(task, judge, args)
+        self.problems: Sequence[Problem] = self.task.problems("train")
+        self.pair = Pair.create(base, args.adapters, policies=self.method.policies)
+        self.run = Run(Path(args.output_dir))
+        self._playing: Stream | None = None
+        # A reference by way of a "default" adapter does not exist here: TRL is built without KL, which
+        # then works from the base with adapters disabled. The engine likewise is ours, not TRL's.
+        wanted = {"beta": args.beta, "use_vllm": args.use_vllm}
+        args.beta, args.use_vllm = 0.0, False
+        super().__init__(
+            model=self.pair.model,
+            reward_funcs=[paid],
+            args=args,
+            train_dataset=_indices(self.problems),
+            # Validation plays duels on the task's own split; the Trainer only asks that there be one.
+            eval_dataset=_indices(self.task.problems("validation")) if args.eval_strategy != "no" else None,
+            processing_class=tokenizer,
+            callbacks=callbacks,
+            optimizers=optimizers,
+            rollout_func=AgonTrainer._rollouts,
+        )
+        args.beta, args.use_vllm = wanted["beta"], wanted["use_vllm"]
+        self.beta = args.beta
+        self.chat = Chat(tokenizer, args.dialect, args.chat_template_kwargs)
+        self.judge = make_judge(self.task, judge, args)
+        self.engine = engine or make_engine(args, self.pair, self.chat, name)
+        if not self.engine.capabilities.live_weights:
+            # Samples of another engine differ a little from the trainer's own log-probs: TRL corrects.
+            self.use_vllm = True
+            self._last_loaded_step = -1
+            self.vllm_generation = _OwnSync()
+        self.arena = Arena(self.engine, self.chat, self.judge, args.summary_limit)
+        self.add_callback(Keeper(self, {"model": name, "task": self.task.name}))
+
+    # One round of rollouts
+
+    def _prepare_inputs(self, generation_batch: Any) -> Batch:
+        """The next micro-batch; every `steps_per_generation x num_iterations` of them, a new round."""
+        steps = self.args.steps_per_generation
+        if self._step % (steps * self.num_iterations) == 0 or self._buffered_inputs is None:
+            self._buffered_inputs = self._play_round(generation_batch)
+        batch: Batch = self._buffered_inputs[self._step % steps]
+        return batch
+
+    def _play_round(self, rows: Sequence[dict[str, int]]) -> list[Batch]:
+        """Play the duels of a round, have TRL score each stream, and lay out the micro-batches."""
+        problems = [self.problems[row["index"]] for row in rows[:: self.args.num_generations]]
+        started = time.perf_counter()
+        duels = self.arena.play(
+            problems,
+            self.method,
+            drafts=self.args.group_size,
+            sampling=self.args.sampling,
+            versions=self._sync(),
+            step=int(self.state.global_step),
+            players=self.method.players(self.round),
+            seed=derive_seed(self.args.seed, self._step // self.args.steps_per_generation),
+        )
+        seconds = time.perf_counter() - started
+        streams = streams_of(duels, self.method)
+        batches = [self._score(stream) for stream in streams]
+        self._record(_with_advantages(duels, batches), seconds)
+        return self._lay_out(streams, batches)
+
+    @property
+    def round(self) -> int:
+        """Which round of rollouts the present step belongs to; roles swap with it."""
+        return int(self.state.global_step // self.args.steps_per_round)
+
+    def _sync(self) -> dict[str, int]:
+        """Hand the engine the policies as they are now; a version is the number of updates so far."""
+        versions = dict.fromkeys(self.pair.names, int(self.state.global_step))
+        for policy, version in versions.items():
+            self.engine.sync(policy, version)
+        return versions
+
+    def _score(self, stream: Stream) -> Batch:
+        """TRL's view of a stream: tensors, log-probs under its policy, advantages within its groups."""
+        rows = [{"prompt": entry.rollout.text, "reward": entry.reward} for entry in stream.entries]
+        whole = self.num_generations
+        self._playing, self.num_generations = stream, stream.group
+        try:
+            with self.pair.speaking(stream.policy), self._metrics_of(stream.name):
+                batch: Batch = self._generate_and_score_completions(rows)
+        finally:
+            self._playing, self.num_generations = None, whole
+        return batch
+
+    @staticmethod
+    def _rollouts(prompts: Sequence[str], trainer: "AgonTrainer") -> dict[str, Any]:
+        """TRL's rollout function: hand over what the arena has played."""
+        assert trainer._playing is not None
+        rollouts = [entry.rollout for entry in trainer._playing.entries]
+        return {
+            "prompt_ids": [list(rollout.prompt_ids) for rollout in rollouts],
+            "completion_ids": [list(rollout.token_ids) for rollout in rollouts],
+            "logprobs": [list(rollout.logprobs) for rollout in rollouts],
+        }
+
+    def _lay_out(self, streams: Sequence[Stream], batches: Sequence[Batch]) -> list[Batch]:
+        steps, world = self.args.steps_per_generation, self.accelerator.num_processes
+        parts = [split_rows(stream.kept(), steps // len(streams)) for stream in streams]
+        fed: dict[str, Fed] = defaultdict(Fed)
+        for stream, batch, split in zip(streams, batches, parts, strict=True):
+            fed[stream.policy] += self._over_processes(count_fed(batch, split))
+        return interleave(
+            [
+                micro_batches(batch, split, stream, fed[stream.policy], steps, world, self.loss_type)
+                for stream, batch, split in zip(streams, batches, parts, strict=True)
+            ]
+        )
+
+    def _over_processes(self, fed: Fed) -> Fed:
+        counts = torch.tensor([fed.rows, fed.tokens, fed.micro_batches], device=self.accelerator.device)
+        return Fed(*self.accelerator.reduce(counts, reduction="sum").tolist())
+
+    # Gradients
+
+    def _compute_loss(self, model: nn.Module, inputs: Batch) -> torch.Tensor:
+        # The policy stays active through the backward pass, where gradient checkpointing runs the
+        # forward again: switching in between puts the gradient on the wrong adapter without a word.
+        self.pair.activate(inputs["policy"])
+        with self._metrics_of(inputs["stream"]):
+            loss: torch.Tensor = super()._compute_loss(model, inputs)
+        return loss * inputs["weight"]
+
+    def _clip_grad_norm(self, model: nn.Module) -> torch.Tensor:
+        """Clip each policy by itself: a loud one must not shrink the other's step."""
+        norms = []
+        for policy in self.pair.names:
+            weights = [weight for _, weight in self.pair.weights(policy)]
+            norm = self.accelerator.clip_grad_norm_(weights, self.args.max_grad_norm)
+            norms.append(torch.as_tensor(norm, dtype=torch.float32).detach().cpu())
+        return torch.stack(norms).norm()
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
+        total = super()._get_grad_norm(model, grad_norm)
+        for policy in self.pair.names:
+            weights = [weight for _, weight in self.pair.weights(policy)]
+            gradients = [weight.grad for weight in weights if weight.grad is not None]
+            norm = (
+                float(torch.stack([gradient.norm() for gradient in gradients]).norm()) if gradients else 0.0
+            )
+            self._metrics["train"][f"{policy}/grad_norm"].append(norm)
+            if norm == 0.0:
+                # Nothing to learn from: a gradient of zero would still let Adam's momentum move it.
+                for weight in weights:
+                    weight.grad = None
+        return total
+
+    # Records
+
+    def _record(self, duels: Sequence[Duel], seconds: float) -> None:
+        """Everybody's duels into the metrics, and on the main process into the run folder."""
+        everyone: list[Duel] = gather_object([duel.for_log() for duel in duels])
+        tokens = sum(duel.draft.rollout.length for duel in everyone) + sum(
+            duel.challenge.rollout.length for duel in everyone if duel.challenge
+        )
+        measured = {
+            **duel_metrics(everyone, self.args.group_size),
+            **policy_metrics(everyone),
+            "pair/distance": self.pair.distance(),
+            "time/sampling": seconds,
+            "time/tokens_per_second": tokens / seconds,
+        }
+        for name, value in measured.items():
+            self._metrics["train"][name].append(value)
+        if self.args.log_duels and self.accelerator.is_main_process:
+            self.run.duels(self.args.duels_max_mb).write(everyone)
+
+    @contextmanager
+    def _metrics_of(self, stream: str) -> Iterator[None]:
+        """Let TRL write its metrics for one stream under the stream's name."""
+        mode = "train" if self.model.training else "eval"
+        ours = self._metrics[mode]
+        self._metrics[mode] = theirs = defaultdict(list)
+        try:
+            yield
+        finally:
+            self._metrics[mode] = ours
+            for name, values in theirs.items():
+                if name == "num_tokens":  # a running total
+                    ours[name] = values
+                else:
+                    ours[f"{stream}/{name}"].extend(values)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        took = self._metrics["train"].pop("step_time", None)
+        if took:
+            self._metrics["train"]["time/step"] = took
+        super().log(logs, start_time)
+
+    # Validation, checkpoints, resume
+
+    def evaluate(self, *_: Any, metric_key_prefix: str = "eval", **__: Any) -> dict[str, float]:
+        """Play the cascade on validation problems in both directions, each policy alone beside it."""
+        chosen = self.task.problems("validation")[: self.args.validation_size]
+        share = chosen[self.accelerator.process_index :: self.accelerator.num_processes]
+        started = time.perf_counter()
+        rates = validate(
+            self.arena,
+            share,
+            self.pair.names,
+            self.method,
+            self.args.eval_sampling,
+            self._sync(),
+            seed=self.args.seed,
+            samples=self.args.num_generations_eval,
+        )
+        values = torch.tensor([[*rates.values(), 1.0]], device=self.accelerator.device) * len(share)
+        total = self.accelerator.reduce(values, reduction="sum")[0]
+        named = zip(rates, (total[:-1] / total[-1]).tolist(), strict=True)
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in named}
+        metrics[f"{metric_key_prefix}_time/seconds"] = time.perf_counter() - started
+        self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> Any:
+        """Train, from the start or from a checkpoint; `True` takes the run's newest whole one."""
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = str(self.run.newest_checkpoint())
+        return super().train(resume_from_checkpoint=resume_from_checkpoint or None, **kwargs)
+
+    def create_model_card(self, *_: Any, **__: Any) -> None:
+        """Nothing here: the finished adapters get their cards (`agon.train.cards`)."""
+
+    def _get_output_dir(self, trial: Any) -> str:
+        return str(self.run.staging)
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """Write a checkpoint aside and move it into place whole: a kill never leaves half of one."""
+        super()._save_checkpoint(model, trial)
+        self.accelerator.wait_for_everyone()
+        if self.args.should_save:
+            self.run.publish_checkpoint(self.state.global_step, self.args.save_total_limit)
+        self.accelerator.wait_for_everyone()
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        self.pair.load_weights(resume_from_checkpoint)
+
+    def close(self) -> None:
+        """End the judges and the engine."""
+        self.judge.close()
+        self.engine.close()
+
+
+class _OwnSync:
+    """Stands where TRL expects its vLLM wrapper: our engine has been synced before it sampled."""
+
+    def sync_weights(self) -> None: ...
+
+
+def _indices(problems: Sequence[Problem]) -> Dataset:
+    return Dataset.from_dict({"index": range(len(problems))})
+
+
+def _with_advantages(duels: Sequence[Sequence[Duel]], batches: Sequence[Batch]) -> list[Duel]:
+    """The duels with the advantages that TRL used, in row order."""
+    flat = [duel for group in duels for duel in group]
+    columns = [batch["advantages"].tolist() for batch in batches]
+    filled = [
+        replace(duel, draft=replace(duel.draft, advantage=value))
+        for duel, value in zip(flat, columns[0], strict=True)
+    ]
+    if len(columns) == 1:
+        return filled
+    return [
+        replace(duel, challenge=replace(duel.challenge, advantage=value)) if duel.challenge else duel
+        for duel, value in zip(filled, columns[1], strict=True)
+    ]
