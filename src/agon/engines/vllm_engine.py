@@ -1,0 +1,230 @@
+"""vLLM in the trainer's own process: both adapters resident, only adapters moved.
+
+    engine = VllmEngine("Qwen/Qwen3-0.6B", pair, chat.decode, stop_ids, VllmOptions(max_model_len=16384))
+    engine.sync("A", 0); engine.submit(requests); finished = engine.collect()
+
+Requests for A, B and the base share one continuous batch, and a request submitted while others are
+being sampled joins them. What it leaves out: several training processes (use `vllm serve` processes
+and the vllm-server engine), and sleep level 2, which throws the base away.
+"""
+
+import os
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import numpy as np
+import torch
+
+from agon.engines.editions import Edition, Shelf, check_request, largest_rank
+from agon.engines.protocol import Capabilities, Finished, Request, Sampling
+from agon.errors import InputError
+from agon.game.rollout import Rollout
+from agon.policies.pair import BASE, Pair
+
+# One more than there are adapters. vLLM's CPU kernels look a request without adapter up in the last
+# slot, so that slot has to stay empty.
+ADAPTER_SLOTS = 3
+# The ranks that vLLM reserves room for; anything between is rounded up.
+RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+
+
+@dataclass(frozen=True)
+class VllmOptions:
+    """How the engine is set up. What is None is left to vLLM."""
+
+    dtype: str = "auto"
+    max_model_len: int | None = None  # prompt and completion together
+    max_num_seqs: int | None = None  # rows of the batch
+    enforce_eager: bool = False  # no CUDA graphs: starts sooner, samples slower
+    # The share of the card for weights and cache. Several engines on one card: give the cache's bytes.
+    gpu_memory_utilization: float = 0.3
+    kv_cache_memory_bytes: int | None = None
+    sleep_mode: bool = False  # `sleep` and `wake` between sampling and training; CUDA only
+    adapter_dir: str | None = None  # where adapters pass through; None is memory
+    extra: Mapping[str, Any] = field(default_factory=dict)  # anything else that vllm.LLM takes
+
+
+class VllmEngine:
+    """Samples with vLLM from its own copy of the base and the newest edition of each adapter."""
+
+    capabilities = Capabilities("vllm", streams=True, live_weights=False, logprobs=True)
+
+    def __init__(
+        self,
+        model_path: str,
+        pair: Pair,
+        decode: Callable[[Sequence[int]], str],
+        stop_ids: Sequence[int],
+        options: VllmOptions | None = None,
+    ) -> None:
+        self._options = options or VllmOptions()
+        self._decode = decode
+        self._stop_ids = sorted(set(stop_ids))
+        self._policies = pair.names
+        self._shelf = Shelf(pair, self._options.adapter_dir)
+        self._editions: dict[str, Edition] = {}
+        self._versions: dict[str, int] = {BASE: 0}
+        self._pending: dict[str, Request] = {}
+        self._numbers = count()
+        with _luck_undisturbed():
+            self._llm = _start(model_path, largest_rank(pair), self._options)
+        self._engine = self._llm.llm_engine
+        self.max_model_len: int = self._engine.model_config.max_model_len
+
+    def sync(self, policy: str, version: int) -> None:
+        if policy == BASE:  # never changes
+            self._versions[BASE] = version
+            return
+        under_way = sum(request.policy == policy for request in self._pending.values())
+        if under_way:
+            raise RuntimeError(f"Policy '{policy}' cannot change while {under_way} of its requests run.")
+        edition = self._shelf.publish(policy, version)
+        old = self._editions.pop(policy, None)
+        self._versions.pop(policy, None)
+        if old is not None:  # first, so that the last slot stays empty
+            self._engine.remove_lora(old.number)
+            self._shelf.withdraw(old)
+        self._engine.add_lora(_lora_request(edition))
+        if edition.number not in self._engine.list_loras():
+            raise RuntimeError(f"vLLM did not keep the adapter '{edition.name}'.")
+        self._editions[policy] = edition
+        self._versions[policy] = version
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            check_request(request, self._versions)
+            wanted = len(request.prompt_ids) + request.sampling.max_tokens
+            if wanted > self.max_model_len:
+                raise InputError(
+                    f"Request '{request.key}' has {len(request.prompt_ids)} prompt tokens and asks for "
+                    f"{request.sampling.max_tokens} more, but this engine's max_model_len is "
+                    f"{self.max_model_len}; set it to at least {wanted}."
+                )
+        from vllm.inputs import tokens_input
+
+        for request in requests:
+            name = str(next(self._numbers))
+            edition = self._editions.get(request.policy)
+            self._engine.add_request(
+                name,
+                tokens_input(list(request.prompt_ids)),
+                self._sampling_params(request.sampling, request.seed),
+                lora_request=_lora_request(edition) if edition else None,
+            )
+            self._pending[name] = request
+
+    def collect(self) -> list[Finished]:
+        finished: list[Finished] = []
+        while self._pending and not finished:
+            for output in self._engine.step():
+                if output.finished:
+                    request = self._pending.pop(output.request_id)
+                    finished.append(Finished(request, self._rollout(request, output.outputs[0])))
+        return finished
+
+    def sleep(self) -> None:
+        """Give the card back until `wake`: the cache is dropped, the base waits in main memory."""
+        if not self._options.sleep_mode:
+            raise InputError("This engine was started without sleep_mode; set it in VllmOptions.")
+        if self._pending:
+            raise RuntimeError(f"The engine cannot sleep with {len(self._pending)} requests under way.")
+        # Level 2 would discard the base, and adapter-only syncs never bring it back.
+        self._llm.sleep(level=1)
+
+    def wake(self) -> None:
+        self._llm.wake_up()
+
+    def close(self) -> None:
+        if self._pending:
+            self._engine.abort_request(list(self._pending))
+            self._pending.clear()
+        self._shelf.close()
+        # vLLM frees the card when its last reference goes.
+        del self._engine, self._llm
+
+    def _sampling_params(self, sampling: Sampling, seed: int) -> Any:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        return SamplingParams(
+            max_tokens=sampling.max_tokens,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            min_p=sampling.min_p,
+            repetition_penalty=sampling.repetition_penalty,
+            seed=seed,
+            stop_token_ids=self._stop_ids,
+            logprobs=0,  # of the token that was drawn, and of no other
+            detokenize=False,  # text is the chat's business, the same for every engine
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+
+    def _rollout(self, request: Request, output: Any) -> Rollout:
+        token_ids = tuple(output.token_ids)
+        if output.finish_reason not in ("stop", "length"):
+            raise RuntimeError(f"vLLM ended request '{request.key}' with '{output.finish_reason}'.")
+        return Rollout(
+            text=self._decode(token_ids),
+            length=len(token_ids),
+            finish_reason=output.finish_reason,
+            policy=request.policy,
+            version=request.version,
+            token_ids=token_ids,
+            logprobs=tuple(
+                entry[token].logprob for token, entry in zip(token_ids, output.logprobs, strict=True)
+            ),
+        )
+
+
+def reserved_rank(rank: int) -> int:
+    """The smallest rank that vLLM has room for and that fits."""
+    fitting = [room for room in RANKS if room >= rank]
+    if not fitting:
+        raise InputError(f"vLLM serves adapters up to rank {RANKS[-1]}; this one has rank {rank}.")
+    return fitting[0]
+
+
+def _start(model_path: str, rank: int, options: VllmOptions) -> Any:
+    # Read when vLLM is imported: the engine belongs into this process, not into a child of it.
+    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    from vllm import LLM
+
+    settings = {
+        "dtype": options.dtype,
+        "max_model_len": options.max_model_len,
+        "enforce_eager": options.enforce_eager,
+        "gpu_memory_utilization": options.gpu_memory_utilization,
+        "kv_cache_memory_bytes": options.kv_cache_memory_bytes,
+        "enable_sleep_mode": options.sleep_mode,
+        "enable_prefix_caching": True,
+        "enable_lora": True,
+        "max_loras": ADAPTER_SLOTS,
+        "max_lora_rank": reserved_rank(rank),
+        # After temperature and truncation: what the token was really drawn from.
+        "logprobs_mode": "processed_logprobs",
+        "disable_log_stats": True,
+    }
+    if options.max_num_seqs is not None:
+        settings["max_num_seqs"] = options.max_num_seqs
+    return LLM(model_path, **{**settings, **options.extra})
+
+
+def _lora_request(edition: Edition) -> Any:
+    from vllm.lora.request import LoRARequest
+
+    return LoRARequest(edition.name, edition.number, edition.path)
+
+
+@contextmanager
+def _luck_undisturbed() -> Iterator[None]:
+    """Starting vLLM seeds every global generator; the trainer's are put back as they were."""
+    python, numpy = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng():
+        yield
+    random.setstate(python)
+    np.random.set_state(numpy)
