@@ -78,7 +78,7 @@ def test_100_000_hostile_drafts_stay_in_their_frame_and_show_nothing_withheld() 
     surroundings = {}
     for name in DIALECTS:
         for domain in ("math", "code"):
-            problem = Problem(id="1", prompt="What is 6 times 7?", task="demo", domain=domain)  # type: ignore[arg-type]
+            problem = Problem(id="1", prompt="What is 6 times 7?", task="demo", domain=domain)
             head, tail = challenger_prompt(problem, "@", name)[0]["content"].split("@")
             surroundings[name, domain] = problem, head, tail
     combinations = list(surroundings)

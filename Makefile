@@ -1,0 +1,57 @@
+# `make demo` and `make test` work on a fresh machine with Python 3.11 or later: each makes the virtual
+# environment .venv, installs what it needs and does its job. A second call installs nothing.
+#
+#   make test TORCH="torch==2.11.0"     with another torch
+#   make test PYTEST="-k duel -x"       with other options for pytest
+#   make demo PYTHON=python3.12         with another Python
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+# One worker per core of a small machine; a file's tests stay together, so that they share fixtures.
+PYTEST ?= -n 2 --dist loadfile
+
+BIN := .venv/bin
+TORCH_READY := .venv/.ready-$(subst =,-,$(subst $(empty) ,,$(firstword $(TORCH))))
+READY := $(TORCH_READY)-agon
+# The folders that hold Python files; a type checker refuses an empty one.
+CODE := $(foreach folder,src tests benchmarks scripts,$(if $(shell find $(folder) -name '*.py' -print -quit 2>/dev/null),$(folder)))
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test lint clean sandbox
+
+help:  ## say what each target does
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY) sandbox  ## train a pair on the embedded default, on any machine, in minutes
+	$(BIN)/agon train
+
+test: $(READY) sandbox  ## run all tests
+	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(PYTEST)
+
+lint: $(READY)  ## check formatting, lint and types of every Python file
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy $(CODE)
+
+clean:  ## remove the virtual environment and every cache
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# Code tasks run programs in bubblewrap; everything else works without it.
+sandbox:
+	@scripts/install_sandbox.sh
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+# Torch first and alone: the resolver keeps what is there, so the build of your choice (CPU, CUDA, ROCm)
+# stays, and nothing that belongs to another one comes with the rest.
+$(TORCH_READY): | .venv/bin/python
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	@touch $@
+
+$(READY): $(TORCH_READY) pyproject.toml constraints.txt
+	@{ grep -v '^torch==' constraints.txt; echo '$(firstword $(TORCH))'; } > .venv/constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt --editable '.[dev]'
+	@touch $@
