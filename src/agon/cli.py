@@ -29,6 +29,9 @@ class _Parser(argparse.ArgumentParser):
     """An argument parser whose errors are our one-sentence errors."""
 
     def error(self, message: str) -> NoReturn:
+        _, stray, given = message.partition("unrecognized arguments: ")
+        if stray and given.startswith("-"):
+            raise unknown("option", given.split()[0].split("=")[0], self._option_string_actions)
         raise InputError(f"{message[0].upper()}{message[1:]} (see `{self.prog} --help`).")
 
 
