@@ -19,6 +19,8 @@ from agon.errors import InputError, unknown
 
 VERBS = {
     "train": "train a pair (or one policy) with any method of the table",
+    "tasks": "list the tasks, or look into one: counts, splits, what was left out, samples",
+    "plan": "estimate memory, tokens and time of a recipe before anything is downloaded",
     "judge": "judge answers or programs given as JSON lines",
     "methods": "show the table of methods",
     "doctor": "say what this machine has, what is missing and how to mend it",
