@@ -1,0 +1,142 @@
+r"""What an answer is made of: lists, tuples, intervals, sets, unions, matrices, and plain expressions.
+
+`\{1, 2\}` is a set, `(1, 2)` a tuple or an open interval (the two compare alike), `1, 2` or `1 or 2` a
+list without brackets, `1 \pm 2` a list of two. Everything else is an expression.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from agon.judges.exactly import read_exactly
+from agon.judges.latex import matching, split_top
+
+Bracket = Literal["none", "set", "round", "square", "left-open", "right-open"]
+
+
+@dataclass(frozen=True)
+class Expression:
+    """Anything without parts of its own."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Several things in a row."""
+
+    bracket: Bracket
+    items: tuple["Shape", ...]
+
+
+@dataclass(frozen=True)
+class Union:
+    """Several sets joined by `\\cup`."""
+
+    parts: tuple["Shape", ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A matrix, row by row."""
+
+    rows: tuple[tuple["Shape", ...], ...]
+
+
+Shape = Expression | Listing | Union | Grid
+
+_LIST_MARK = re.compile(r",|;|\\text\{ ?(?:and|or|, ?and|, ?or) ?\}| (?:and|or) |\\lor(?![A-Za-z])|\\vee(?![A-Za-z])")
+_COMMA = re.compile(r",|;")
+_CUP = re.compile(r"\\cup(?![A-Za-z])")
+_ROW = re.compile(r"\\\\(?:\[[^\]]*\])?")
+_CELL = re.compile(r"&")
+_MATRIX = re.compile(r"^\\begin\{([pbB]?matrix|smallmatrix|array)\}(?:\{[lcr| ]*\})?(.*)\\end\{\1\}$", re.DOTALL)
+_THOUSANDS = re.compile(r"^[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?$")
+_BUILDER = re.compile(r"\\mid(?![A-Za-z])|(?<!\\)\||:")
+_BRACKETS: dict[tuple[str, str], Bracket] = {
+    ("(", ")"): "round",
+    ("[", "]"): "square",
+    ("(", "]"): "left-open",
+    ("[", ")"): "right-open",
+}
+_DEEPEST = 12
+
+
+def read_shape(text: str, depth: int = 0) -> Shape:
+    r"""The shape of a normalised answer.
+
+    >>> read_shape(r"\{1, 2\}")
+    Listing(bracket='set', items=(Expression(text='1'), Expression(text='2')))
+    """
+    text = text.strip()
+    if depth > _DEEPEST:
+        return Expression(text)
+    if _THOUSANDS.match(text):
+        return Expression(text)
+    grid = _grid(text, depth)
+    if grid is not None:
+        return grid
+    parts = [part for part in split_top(text, _LIST_MARK) if part]
+    if len(parts) > 1:
+        return Listing("none", _flatten(parts, depth))
+    enclosed = _enclosed(text, depth)
+    if enclosed is not None:
+        return enclosed
+    sets = split_top(text, _CUP)
+    if len(sets) > 1 and all(sets):
+        return Union(tuple(read_shape(part, depth + 1) for part in sets))
+    if r"\pm" in text:
+        return Listing("none", _flatten([text], depth))
+    return Expression(text)
+
+
+def as_list(text: str) -> Listing | None:
+    """`100,200,300` read as a list after all; `read_shape` takes it for one number."""
+    if not _THOUSANDS.match(text):
+        return None
+    return Listing("none", tuple(Expression(part) for part in text.split(",")))
+
+
+def _grid(text: str, depth: int) -> Grid | None:
+    found = _MATRIX.match(text)
+    if found is None or r"\begin" in found[2]:
+        return None
+    lines = [row for row in _ROW.split(found[2].replace(r"\hline", "")) if row.strip()]
+    rows = tuple(tuple(read_shape(cell, depth + 1) for cell in split_top(row, _CELL)) for row in lines)
+    return Grid(rows) if rows and len({len(row) for row in rows}) == 1 else None
+
+
+def _enclosed(text: str, depth: int) -> Shape | None:
+    if text.startswith(r"\{") and text.endswith(r"\}") and matching(text, 1) == len(text) - 1:
+        inside = text[2:-2]
+        if len(split_top(inside, _BUILDER)) > 1:
+            return None  # {x : x > 0} is an expression of its own
+        return Listing("set", _flatten(split_top(inside, _COMMA), depth))
+    if text.startswith(r"\langle") and text.endswith(r"\rangle"):
+        inside = text[len(r"\langle") : -len(r"\rangle")]
+        return Listing("round", _flatten(split_top(inside, _COMMA), depth)) if r"\langle" not in inside else None
+    if not text or text[0] not in "([" or matching(text, 0) != len(text) - 1:
+        return None
+    items = split_top(text[1:-1], _COMMA)
+    if len(items) == 1 and text[0] == "(" and text[-1] == ")":
+        return read_shape(items[0], depth + 1)
+    bracket = _BRACKETS.get((text[0], text[-1]))
+    if bracket is None or not all(items):
+        return None
+    if bracket != "square" and _THOUSANDS.match(text[1:-1]) and read_exactly(text[1:-1]) is not None:
+        items = text[1:-1].split(",")  # in brackets a comma separates
+    return Listing(bracket, tuple(read_shape(item, depth + 1) for item in items))
+
+
+def _flatten(parts: list[str], depth: int) -> tuple[Shape, ...]:
+    r"""The shapes of parts, `a \pm b` as two of them."""
+    shapes: list[Shape] = []
+    for part in parts:
+        if r"\pm" in part:
+            for plus, minus in (("+", "-"), ("-", "+")):
+                signed = part.replace(r"\pm", plus).replace(r"\mp", minus).strip()
+                # A chain's name stays outside: x = 1 + 2, x = 1 - 2.
+                shapes.append(read_shape(re.sub(r"(^|[=(,])\s*\+", r"\1", signed), depth + 1))
+        else:
+            shapes.append(read_shape(part, depth + 1))
+    return tuple(shapes)

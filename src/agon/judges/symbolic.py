@@ -1,0 +1,199 @@
+r"""Expressions compared by value: math-verify's parser, then evaluation to many digits.
+
+Two expressions with variables are equal if they agree at fixed points to twenty digits; two without
+variables if they agree to thirty, or to a relative error of 1e-6 where one is a decimal. Relative, so
+that tiny and huge numbers are told apart. Whatever cannot be evaluated (sets, inequalities, infinite
+sums) goes to math-verify's own comparison.
+
+Where its parser drops something that matters (primes, transposes, letter case), we do not let it.
+"""
+
+import re
+import zlib
+from functools import lru_cache
+from typing import Any
+
+_UNREADABLE = re.compile(
+    r"'|\\prime|\\top|\^\{(?:T|\\ast|\*|\\dagger|c|C|\\circ)\}|\\dagger|\\[lcvdi]?dots|\.\.|\\text|\\bmod|\\pmod"
+    r"|\\overline|\\bar|\\hat|\\tilde|\\vec|\d \d|\\to(?![A-Za-z])|[^\x00-\x7f]"
+)
+_DEEPEST = 30
+_POINTS = 4
+_TRIES = 10
+_EXACT_DIGITS = 60
+_POINT_DIGITS = 35
+
+
+def readable(text: str) -> bool:
+    """Whether the parser reads all of this as it is meant."""
+    depth = deepest = 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        deepest = max(deepest, depth)
+    return depth == 0 and deepest <= _DEEPEST and not _UNREADABLE.search(text)
+
+
+@lru_cache(maxsize=512)
+def parse(text: str) -> Any:
+    """The sympy object of a normalised expression, or None."""
+    if not readable(text):
+        return None
+    from latex2sympy2_extended.latex2sympy2 import ConversionConfig, latex2sympy
+
+    config = ConversionConfig(lowercase_symbols=False, interpret_as_mixed_fractions=False)
+    # `\log` without a base is the natural one, as in most of mathematics.
+    text = re.sub(r"\\log(?![A-Za-z]|\s*_)", r"\\ln", text)
+    try:
+        parsed = latex2sympy(text, is_real=None, convert_degrees=False, normalization_config=None, conversion_config=config)
+    except MemoryError:
+        raise
+    except Exception:  # its parser raises whatever it met: syntax, type and attribute errors
+        return None
+    return parsed if not isinstance(parsed, (list, str)) else None
+
+
+def equal_values(gold: str, answer: str, tolerance: float | None) -> bool | None:
+    """Whether two expressions have the same value everywhere; None where that cannot be evaluated.
+
+    `tolerance` is the relative error allowed between numbers, None for exactness.
+    """
+    import sympy
+
+    first, second = parse(gold), parse(answer)
+    if first is None or second is None:
+        return False
+    if not (isinstance(first, sympy.Expr) and isinstance(second, sympy.Expr)):
+        return None
+    first, second = _prepared(first), _prepared(second)
+    if first == second:
+        return first not in (sympy.nan, sympy.zoo)
+    if first.has(sympy.oo, sympy.zoo, sympy.nan) or second.has(sympy.oo, sympy.zoo, sympy.nan):
+        return bool(first.doit() == second.doit()) and not first.has(sympy.zoo, sympy.nan)
+    if first.free_symbols != second.free_symbols:
+        return False
+    if not first.free_symbols:
+        return _equal_numbers(first, second, tolerance)
+    return _equal_at_points(_exactly(first), _exactly(second))
+
+
+def proportional(gold: str, answer: str, sign_matters: bool) -> bool:
+    """Whether one expression is a constant multiple of the other: the same equation or inequality."""
+    import sympy
+
+    first, second = parse(gold), parse(answer)
+    if not (isinstance(first, sympy.Expr) and isinstance(second, sympy.Expr)):
+        return False
+    first, second = _exactly(_prepared(first)), _exactly(_prepared(second))
+    if not first.free_symbols or first.free_symbols != second.free_symbols:
+        return False
+    ratio = None
+    agreed = 0
+    for turn in range(_TRIES):
+        above, below = _value_at(first, turn), _value_at(second, turn)
+        if above is None or below is None or below == 0 or above == 0:
+            continue
+        if ratio is None:
+            ratio = above / below
+        elif not _close(above / below, ratio, 1e-20):
+            return False
+        agreed += 1
+    return agreed >= _POINTS and not (sign_matters and not bool(sympy.re(ratio) > 0))
+
+
+def engine_says_equal(gold: str, answer: str) -> bool:
+    """math-verify's own comparison, for what has no single value."""
+    from math_verify import verify
+
+    first, second = parse(gold), parse(answer)
+    if first is None or second is None:
+        return False
+    return bool(
+        verify([first], [second], strict=True, allow_set_relation_comp=True, timeout_seconds=None)
+    )
+
+
+def _prepared(expression: Any) -> Any:
+    """`i` is the imaginary unit, and functions whose names we know are those functions."""
+    import sympy
+    from sympy.core.function import AppliedUndef
+
+    known = {"W": sympy.LambertW, r"\zeta": sympy.zeta, "zeta": sympy.zeta, r"\Gamma": sympy.gamma, "erf": sympy.erf}
+    expression = expression.subs({sympy.Symbol("i"): sympy.I})
+    return expression.replace(
+        lambda part: isinstance(part, AppliedUndef) and part.func.__name__ in known,
+        lambda part: known[part.func.__name__](*part.args),
+    )
+
+
+def _exactly(expression: Any) -> Any:
+    """Decimals as the fractions they are: with variables about, nothing is approximate."""
+    import sympy
+
+    return expression.replace(lambda part: isinstance(part, sympy.Float), lambda part: sympy.Rational(str(part)))
+
+
+def _equal_numbers(first: Any, second: Any, tolerance: float | None) -> bool | None:
+    import sympy
+
+    if first.is_zero or second.is_zero:
+        return bool((first - second).equals(0))
+    values = [_number(sympy.N(expression, _EXACT_DIGITS, maxn=400)) for expression in (first, second)]
+    if values[0] is None or values[1] is None:
+        return None
+    return _close(values[0], values[1], tolerance or 1e-30)
+
+
+def _equal_at_points(first: Any, second: Any) -> bool | None:
+    agreed = 0
+    for turn in range(_TRIES):
+        values = _value_at(first, turn), _value_at(second, turn)
+        if values[0] is None or values[1] is None:
+            continue
+        if not _close(values[0], values[1], 1e-20):
+            return False
+        agreed += 1
+        if agreed == _POINTS:
+            return True
+    return None
+
+
+def _value_at(expression: Any, turn: int) -> Any:
+    """The value at a point that depends on the turn and on each variable's name only."""
+    import sympy
+    from sympy.core.function import AppliedUndef
+
+    def coordinate(symbol: Any) -> Any:
+        if turn >= 6:  # for sums and products up to n, and the like
+            return sympy.Integer(2 + (zlib.crc32(str(symbol).encode()) + turn) % 7)
+        seed = zlib.crc32(f"{symbol}/{turn}".encode())
+        size = sympy.Rational(seed % 9973 + 1200, 4001)
+        return -size if turn in (1, 3, 5) and seed & 0x10000 else size
+
+    def opaque(part: Any) -> Any:
+        """An unknown function takes a value that depends on its name and its arguments."""
+        seed = sympy.Rational(zlib.crc32(part.func.__name__.encode()) % 997 + 100, 499)
+        return sympy.cos(seed + sum((place + seed) * value for place, value in enumerate(part.args, 1)))
+
+    try:
+        point = {symbol: coordinate(symbol) for symbol in expression.free_symbols}
+        placed = expression.subs(point, simultaneous=True)
+        placed = placed.replace(lambda part: isinstance(part, AppliedUndef), opaque)
+        return _number(sympy.N(placed, _POINT_DIGITS, maxn=200))
+    except (TypeError, ValueError, ArithmeticError, AttributeError, NotImplementedError):
+        return None
+
+
+def _number(value: Any) -> Any:
+    return value if value.is_number and value.is_finite and not value.free_symbols and value.is_Atom or _is_complex(value) else None
+
+
+def _is_complex(value: Any) -> bool:
+    real, imaginary = value.as_real_imag()
+    return bool(real.is_Float or real.is_Rational) and bool(imaginary.is_Float or imaginary.is_Rational)
+
+
+def _close(first: Any, second: Any, tolerance: float) -> bool:
+    import sympy
+
+    size = max(abs(first), abs(second))
+    return bool(size == 0 or abs(first - second) <= sympy.Float(tolerance * (1 + 1e-9), 50) * size)
