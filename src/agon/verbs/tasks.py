@@ -35,6 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--show", type=int, default=1, metavar="N", help="samples to show (default 1)")
     parser.add_argument("--model", metavar="ID", help="a model whose chat template renders the prompts")
     parser.add_argument("--dialect", choices=sorted(DIALECTS), help="instead of the one the template implies")
+    parser.add_argument(
+        "--golds", action="store_true", help="judge the gold answers of a benchmark too (a file's always are)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
@@ -46,7 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(f"--show is a number of samples, not {arguments.show}.")
     task = load_task(arguments.name, arguments.path, arguments.seed)
     reader = _Reader(arguments.model, arguments.dialect)
-    facts = {**describe(task, reader, arguments.show), "unusable_golds": _bad_golds(task)}
+    facts = describe(task, reader, arguments.show)
+    if arguments.golds or task.name not in BENCHMARKS:
+        facts["unusable_golds"] = _bad_golds(task)
     print(json.dumps(facts, indent=2, ensure_ascii=False) if arguments.json else as_text(facts))
     return 0
 
@@ -136,9 +141,9 @@ def as_text(facts: dict[str, Any]) -> str:
     for split, part in facts["splits"].items():
         lines.append(f"{part['problems']:>8}  {split}  (fingerprint {part['fingerprint']})")
     lines += ["", *(f"Note: {note}" for note in facts["notes"])]
-    if facts["unusable_golds"]:
+    if facts.get("unusable_golds"):
         named = ", ".join(facts["unusable_golds"][:3])
-        lines.append(f"Note: the judge does not accept {len(facts['unusable_golds'])} golds ({named} …).")
+        lines.append(f"Note: golds that the judge does not accept: {len(facts['unusable_golds'])} ({named}).")
     lines += [*_bars(facts["length"]), "", _dialect_line(facts["dialect"])]
     for sample in facts["samples"]:
         gold = f"{sample['tests']} tests" if sample["tests"] else f"answer {sample['answer']}"
