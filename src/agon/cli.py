@@ -21,6 +21,8 @@ VERBS = {
     "train": "train a pair (or one policy) with any method of the table",
     "tasks": "list the tasks, or look into one: counts, splits, what was left out, samples",
     "plan": "estimate memory, tokens and time of a recipe before anything is downloaded",
+    "eval": "evaluate a run or a model: both directions, each adapter alone, the controls",
+    "compare": "compare evaluated runs, paired by problem and sample",
     "judge": "judge answers or programs given as JSON lines",
     "methods": "show the table of methods",
     "doctor": "say what this machine has, what is missing and how to mend it",

@@ -4,14 +4,18 @@ Every problem asks for 0 or 1. A completion of two or three random tokens is rig
 hedged, empty or truncated, so each of these occurs within a few dozen samples.
 """
 
+import json
 from pathlib import Path
+from typing import Any
 
 import torch
+import yaml
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from agon.game import Problem
 from agon.policies import Adapters, Pair
+from agon.tasks import load_task
 
 SPECIAL = ["<pad>", "<eos>", "<unk>", "<|im_start|>", "<|im_end|>"]
 TEMPLATE = (
@@ -80,4 +84,55 @@ def save_base(folder: Path) -> Path:
     tokenizer = tiny_tokenizer()
     tiny_model(tokenizer).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    return folder
+
+
+def save_problems(path: Path, count: int = 48, validation: int = 16) -> Path:
+    rows = [
+        {
+            "id": problem.id,
+            "problem": problem.prompt,
+            "answer": problem.answer,
+            "split": "validation" if position < validation else "test",
+        }
+        for position, problem in enumerate(zero_or_one(count))
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def save_run(folder: Path, base: Path, problems: Path, method: str = "agon", seed: int = 0, **config: Any) -> Path:
+    """A run folder as training leaves it, with adapters that no training has touched."""
+    policies = 1 if method in ("grpo", "self-refine") else 2
+    pair = Pair.create(
+        tiny_model(tiny_tokenizer()), Adapters(rank=4, alpha=8, noise=0.3, seed=seed), policies=policies
+    )
+    pair.save(folder / "adapters")
+    task = load_task(str(problems))
+    resolved = {
+        "method": method,
+        "model": str(base),
+        "task": task.name,
+        "seed": seed,
+        "num_generations": 16,
+        "max_completion_length": 3,
+        "num_train_epochs": 1.0,
+        "max_steps": -1,
+        "eval_temperature": 0.9,
+        "eval_top_p": 0.95,
+        "judge": "exact",
+        "judge_workers": 1,
+        **config,
+    }
+    (folder / "config.yaml").write_text(yaml.safe_dump(resolved))
+    record = {
+        "name": task.name,
+        "spec": str(problems),
+        "path": None,
+        "seed": 0,
+        "options": dict(task.options),
+        "fingerprints": {split: task.fingerprint(split) for split in task.splits},
+    }
+    (folder / "task.json").write_text(json.dumps(record))
+    (folder / "summary.json").write_text(json.dumps({"finished": True, "steps": 10}))
     return folder

@@ -1,0 +1,224 @@
+"""Runs against each other, paired by problem and sample.
+
+Runs of one method with different seeds are one side of a contrast. What the problems' sampling could
+have done to a difference (the bootstrap over problems, the paired test) and how far training runs of
+one method lie apart (their spread) are two questions, and are answered apart.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from agon.errors import InputError, unknown
+from agon.evaluate.arms import arms_for
+from agon.evaluate.evaluation import differences, folder_name
+from agon.evaluate.metrics import correctness, grid
+from agon.evaluate.samples import SampleFile
+from agon.evaluate.statistics import accuracy_interval, contrast, holm, spread
+from agon.evaluate.subject import Subject, open_subject
+
+HEADLINE = "headline"
+# What makes two training runs equally expensive; the number of optimizer steps stands in the summary.
+BUDGET = ("model", "num_generations", "max_completion_length", "num_train_epochs", "max_steps")
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """One run's evaluation: its result, one arm of it as `correct[problem, sample]`, its budget."""
+
+    name: str
+    method: str
+    seed: int | None
+    arm: str
+    result: Mapping[str, Any]
+    correct: np.ndarray
+    budget: Mapping[str, Any]
+
+
+def enter(where: str, task: str | None = None, split: str = "test", arm: str = HEADLINE) -> Entrant:
+    """Read the evaluation of a run (or of a folder that `agon eval --output` wrote)."""
+    subject = open_subject(where) if (Path(where) / "config.yaml").is_file() else None
+    folder = _evaluation_folder(where, subject, task, split)
+    result = json.loads((folder / "result.json").read_text())
+    chosen = result["headline"] if arm == HEADLINE else arm
+    if chosen not in result["arms"]:
+        raise unknown(f"arm of '{where}'", chosen, result["arms"])
+    arms = {row.name: row for row in arms_for(result["policies"], result["directions"])}
+    samples = SampleFile(folder / "samples.jsonl").samples
+    answers = grid(arms[chosen], result["problems"], result["samples"], samples)
+    return Entrant(
+        name=Path(where).resolve().name,
+        method=str(result["method"] or result["model"]),
+        seed=subject.config.get("seed") if subject else None,
+        arm=chosen,
+        result=result,
+        correct=correctness(answers),
+        budget=_budget(subject) if subject else {},
+    )
+
+
+def _evaluation_folder(where: str, subject: Subject | None, task: str | None, split: str) -> Path:
+    folder = Path(where)
+    if (folder / "result.json").is_file():
+        return folder
+    place = folder / "evaluations" if subject else folder
+    found = sorted(path.parent for path in place.glob(f"*-{split}/result.json"))
+    if task is not None:
+        wanted = place / folder_name(task.split(",")[0], split)
+        found = [path for path in found if path == wanted]
+    elif subject and len(found) > 1:
+        own = place / folder_name(str(subject.task.get("name", "")), split)
+        found = [path for path in found if path == own] or found
+    if not found:
+        what = f"of '{task}' " if task else ""
+        raise InputError(f"'{where}' has no {split} evaluation {what}yet: run `agon eval {where}` first.")
+    if len(found) > 1:
+        names = ", ".join(path.name for path in found)
+        raise InputError(f"'{where}' has several {split} evaluations ({names}): choose one with --task.")
+    return found[0]
+
+
+def _budget(subject: Subject) -> dict[str, Any]:
+    """What the run was given to train with."""
+    return {
+        **{name: subject.config.get(name) for name in BUDGET},
+        "training problems": subject.task.get("fingerprints", {}).get("train"),
+        "steps": subject.summary.get("steps"),
+    }
+
+
+def refuse_unlike(entrants: Sequence[Entrant]) -> None:
+    """Runs are compared only where task, decoding and budget are the same."""
+    first = entrants[0]
+    for other in entrants[1:]:
+        for what, mine, theirs in (
+            ("problems", _problems_of(first), _problems_of(other)),
+            ("decoding", first.result["decoding"], other.result["decoding"]),
+            ("training budget", first.budget, other.budget),
+        ):
+            if what == "training budget" and not (mine and theirs):
+                continue  # a plain model has none
+            found = differences(mine, theirs)
+            if found:
+                listed = (
+                    "; ".join(found)
+                    .replace(" there", f" in {first.name}")
+                    .replace(" here", f" in {other.name}")
+                )
+                raise InputError(f"'{first.name}' and '{other.name}' differ in their {what}: {listed}.")
+
+
+def _problems_of(entrant: Entrant) -> dict[str, Any]:
+    return {name: entrant.result[name] for name in ("task", "split", "fingerprint", "n", "samples")}
+
+
+@dataclass(frozen=True)
+class Side:
+    """Runs of one method that differ by their seed; `correct` has their samples side by side."""
+
+    label: str
+    entrants: tuple[Entrant, ...]
+
+    @property
+    def correct(self) -> np.ndarray:
+        return np.concatenate([entrant.correct for entrant in self.entrants], axis=1)
+
+
+def sides(entrants: Sequence[Entrant]) -> list[Side]:
+    """Runs grouped by method; runs that no seed tells apart stand for themselves."""
+    groups: dict[str, list[Entrant]] = {}
+    for entrant in entrants:
+        groups.setdefault(entrant.method, []).append(entrant)
+    found = []
+    for label, members in groups.items():
+        seeds = [member.seed for member in members]
+        if len(set(seeds)) == len(members):
+            found.append(Side(label, tuple(members)))
+        else:
+            found += [Side(member.name, (member,)) for member in members]
+    labels = [side.label for side in found]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InputError(
+                f"Two runs are called '{label}': rename a folder so that the table can name them."
+            )
+    return found
+
+
+def compare(
+    entrants: Sequence[Entrant], asked: Sequence[tuple[str, str]] = (), seed: int = 0
+) -> dict[str, Any]:
+    """Every contrast asked for (or all of them), corrected by Holm for their number."""
+    if len(entrants) < 2:
+        raise InputError("A comparison needs at least two runs.")
+    refuse_unlike(entrants)
+    table = {side.label: side for side in sides(entrants)}
+    if len(table) < 2 and not asked:
+        raise InputError(
+            f"All runs are of '{next(iter(table))}' with different seeds: there is nothing to contrast them with."
+        )
+    pairs = list(asked) or list(combinations(table, 2))
+    for label in (label for pair in pairs for label in pair):
+        if label not in table:
+            raise unknown("side of a contrast", label, table)
+    contrasts = [_contrast(table[one], table[other], seed) for one, other in pairs]
+    for row, corrected in zip(contrasts, holm([row["p"] for row in contrasts]), strict=True):
+        row["p_holm"] = corrected
+    result = entrants[0].result
+    return {
+        **{name: result[name] for name in ("task", "split", "n", "samples", "decoding", "fingerprint")},
+        "sides": {label: _side(side) for label, side in table.items()},
+        "contrasts": contrasts,
+    }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    seen = spread([entrant.correct for entrant in side.entrants])
+    return {
+        "runs": [
+            {
+                "run": entrant.name,
+                "seed": entrant.seed,
+                "arm": entrant.arm,
+                "pass@1": float(entrant.correct.mean()),
+                "ci95": list(accuracy_interval(entrant.correct)),
+                "engine": entrant.result["engine"],
+            }
+            for entrant in side.entrants
+        ],
+        "pass@1": float(side.correct.mean()),
+        "across_seeds": asdict(seen) if seen else None,
+    }
+
+
+def _contrast(one: Side, other: Side, seed: int) -> dict[str, Any]:
+    found = contrast(one.correct, other.correct, seed=seed)
+    return {
+        "first": one.label,
+        "second": other.label,
+        "difference": found.difference,
+        "ci95": list(found.interval),
+        "only_first": found.only_first,
+        "only_second": found.only_second,
+        "p": found.p,
+        "test": found.test,
+        "across_seeds": _welch(one, other),
+    }
+
+
+def _welch(one: Side, other: Side) -> dict[str, Any] | None:
+    """Welch's test over the runs' accuracies: what it says holds for new training runs too."""
+    accuracies = [[float(entrant.correct.mean()) for entrant in side.entrants] for side in (one, other)]
+    if min(map(len, accuracies)) < 2:
+        return None
+    if all(np.ptp(values) == 0 for values in accuracies):
+        return None  # no spread at all: the runs are copies of each other
+    test = stats.ttest_ind(*accuracies, equal_var=False)
+    ends = test.confidence_interval(0.95)
+    return {"p": float(test.pvalue), "ci95": [float(ends.low), float(ends.high)], "test": "Welch, over runs"}

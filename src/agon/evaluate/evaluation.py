@@ -1,0 +1,176 @@
+"""One evaluation: a split of a task, played for every arm, kept sample by sample, summed up.
+
+    evaluations/<task>-<split>/settings.json    what the samples depend on
+                               samples.jsonl    every sample
+                               result.json      the figures
+
+Played again with the same settings, only what is missing is sampled; with other settings the folder
+is refused. A sample's luck is derived from the seed, the task, the problem, the play and the sample's
+number alone, so an evaluation that was killed and repeated ends with the same result.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from agon.arena.arena import Arena
+from agon.engines.protocol import Sampling, derive_seed
+from agon.errors import InputError
+from agon.evaluate.arms import Arm, Play, plays_of, without_draft
+from agon.evaluate.metrics import Figures, arm_figures, complementarity, grid
+from agon.evaluate.samples import Key, Sample, SampleFile, sample_of
+from agon.game.problem import Problem
+from agon.tasks import Task
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the samples of an evaluation depend on."""
+
+    task: str
+    split: str
+    split_fingerprint: str
+    model: str
+    weights: Mapping[str, str]
+    decoding: Mapping[str, Any]
+    dialect: str
+    summary_limit: int | None
+    judge: str
+    engine: str
+    seed: int
+
+    def keep(self, folder: Path) -> None:
+        """Write the settings down, or refuse a folder that was begun with others."""
+        path = folder / "settings.json"
+        mine = json.loads(json.dumps(asdict(self)))
+        if path.exists():
+            theirs = json.loads(path.read_text())
+            changed = differences(theirs, mine)
+            if changed:
+                raise InputError(
+                    f"{folder} holds samples of other settings ({'; '.join(changed)}): "
+                    "choose another --output, or remove the folder."
+                )
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(path, mine)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The problems, the arms and the number of samples of one evaluation, and where it is kept."""
+
+    arena: Arena
+    problems: Sequence[Problem]
+    arms: Sequence[Arm]
+    samples: int
+    sampling: Sampling
+    versions: Mapping[str, int]
+    seed: int
+    folder: Path
+    batch: int = 64
+
+    def wanted(self) -> int:
+        """Rollouts that are still to be sampled."""
+        file = self._file()
+        return sum(play.rollouts * len(missing) for play, _, missing in self._missing(file))
+
+    def play(self, progress: Progress | None = None) -> dict[Key, Sample]:
+        """Sample what is missing and return everything."""
+        file = self._file()
+        done, total = 0, self.wanted()
+        for play, number, missing in self._missing(file):
+            before = done
+
+            def report(now: int, _: int, before: int = before) -> None:
+                if progress:
+                    progress(before + now, total)
+
+            played = self.arena.play(
+                missing,
+                play.method,
+                drafts=play.drafts,
+                sampling=self.sampling,
+                versions=self.versions,
+                seed=derive_seed(self.seed, play.name, number),
+                players=(play.drafter, play.challenger),
+                progress=report,
+            )
+            file.append(
+                [sample_of(play.name, number, play.method, duels, self.arena.chat) for duels in played]
+            )
+            done += play.rollouts * len(missing)
+        return file.samples
+
+    def figures(self, played: Mapping[Key, Sample]) -> Figures:
+        """The figures of every arm, and how the two policies differ."""
+        ids = [problem.id for problem in self.problems]
+        grids = {arm.name: grid(arm, ids, self.samples, played) for arm in self.arms}
+        plays = plays_of(self.arms)
+        arms = {}
+        for arm in self.arms:
+            apart = without_draft(arm, plays)
+            alone = apart and [
+                [played[apart.name, problem, number].drafts[0] for number in range(self.samples)]
+                for problem in ids
+            ]
+            arms[arm.name] = arm_figures(grids[arm.name], alone)
+        figures: Figures = {"arms": arms}
+        if "A" in grids and "B" in grids:
+            figures["complementarity"] = complementarity(grids["A"], grids["B"])
+        return figures
+
+    def _file(self) -> SampleFile:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return SampleFile(self.folder / "samples.jsonl")
+
+    def _missing(self, file: SampleFile) -> Iterator[tuple[Play, int, list[Problem]]]:
+        """What is missing, in batches whose borders do not depend on what is there already."""
+        for play in plays_of(self.arms):
+            for number in range(self.samples):
+                for start in range(0, len(self.problems), self.batch):
+                    missing = file.missing(play.name, self.problems[start : start + self.batch], number)
+                    if missing:
+                        yield play, number, missing
+
+
+def choose(arms: Mapping[str, Figures], candidates: Sequence[str]) -> str:
+    """The candidate with the best pass@1; the first of equals."""
+    return max(candidates, key=lambda name: arms[name]["pass@1"])
+
+
+def first(task: Task, split: str, limit: int | None) -> Task:
+    """The task with no more than `limit` problems in a split."""
+    problems = task.problems(split)
+    if limit is None or limit >= len(problems):
+        return task
+    return replace(task, splits={**task.splits, split: problems[:limit]})
+
+
+def folder_name(task: str, split: str) -> str:
+    """The folder of an evaluation: a task's name may hold a colon or a path."""
+    return f"{re.sub(r'[^A-Za-z0-9._+-]+', '-', task).strip('-')}-{split}"
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """What differs between two nested records, each as a few words."""
+    found = []
+    for key in sorted({*before, *now}):
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found += differences(old, new, f"{prefix}{key} ")
+        elif old != new:
+            found.append(f"{prefix}{key} is {old!r} there and {new!r} here")
+    return found
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a file so that it is the old one or the new one, never half."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.write_text(json.dumps(value, indent=2) + "\n")
+    fresh.replace(path)

@@ -1,0 +1,107 @@
+"""From a subject to something that can play: base, adapters, chat and engine, loaded once for all tasks."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import AutoTokenizer
+from trl.trainer.utils import create_model_from_path
+
+from agon.engines.chat import Chat
+from agon.engines.protocol import Engine
+from agon.engines.transformers_engine import TransformersEngine, stop_ids
+from agon.errors import InputError, unknown
+from agon.evaluate.subject import Subject
+from agon.judges.pool import JudgePool
+from agon.policies.pair import BASE, Pair
+from agon.tasks import Task
+
+ENGINES = ("transformers", "vllm")
+EMBEDDED = "embedded"
+# Problems that are played between two writes to disk. vLLM wants many at once, a CPU few.
+BATCH = {"transformers": 64, "vllm": 512}
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A subject ready to play."""
+
+    subject: Subject
+    pair: Pair
+    chat: Chat
+    engine: Engine
+
+    @property
+    def batch(self) -> int:
+        return BATCH[self.engine.capabilities.name]
+
+    def fingerprints(self) -> dict[str, str]:
+        """What identifies the weights that answer."""
+        return {name: self.pair.fingerprint(name) for name in (*self.subject.policies, BASE)}
+
+
+@contextmanager
+def opened(subject: Subject, engine_name: str = "transformers", max_tokens: int = 0) -> Iterator[Opened]:
+    """Load the base and the adapters, and close the engine in the end."""
+    if engine_name not in ENGINES:
+        raise unknown("engine", engine_name, ENGINES)
+    path = _path(subject.model)
+    cuda = torch.cuda.is_available()
+    try:
+        base = create_model_from_path(
+            path,
+            dtype=torch.bfloat16 if cuda else torch.float32,
+            device_map="auto" if cuda and engine_name == "transformers" else None,
+        )
+        tokenizer = AutoTokenizer.from_pretrained(path, padding_side="left")
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"Cannot load the model '{subject.model}': {str(error).splitlines()[0]} "
+            f"Give a run's folder, a model's folder, a Hub id or '{EMBEDDED}'."
+        ) from error
+    if subject.adapters is not None:
+        pair = Pair.load(base, subject.adapters, subject.policies)
+    else:
+        pair = Pair.create(base, policies=1)  # an engine samples from a pair; this one only lends its base
+    chat = Chat(tokenizer, subject.config.get("dialect"))
+    engine = _engine(engine_name, path, pair, chat)
+    try:
+        for policy in subject.policies:
+            engine.sync(policy, 0)
+        yield Opened(subject, pair, chat, engine)
+    finally:
+        engine.close()
+
+
+def judge_name(subject: Subject, task: Task) -> str:
+    """The judge that the task names; on the run's own task, the one that the run was trained with."""
+    own = subject.config.get("judge") if task.name == subject.task.get("name") else None
+    return str(own or task.judge)
+
+
+def judge_for(subject: Subject, task: Task) -> JudgePool:
+    chosen = judge_name(subject, task)
+    options = {"sandbox": subject.config.get("sandbox", "bubblewrap")} if chosen == "code" else {}
+    return JudgePool(chosen, workers=int(subject.config.get("judge_workers", 2)), **options)
+
+
+def _engine(name: str, path: str, pair: Pair, chat: Chat) -> Engine:
+    stops = stop_ids(pair.model.get_base_model(), chat.tokenizer)
+    if name == "transformers":
+        return TransformersEngine(pair, chat.decode, stops, chat.tokenizer.pad_token_id)
+    from agon.engines.vllm_engine import VllmEngine, VllmOptions
+
+    options: dict[str, Any] = {"dtype": str(pair.model.dtype).removeprefix("torch.")}
+    if torch.cuda.is_available():
+        options["gpu_memory_utilization"] = 0.85
+    return VllmEngine(path, pair, chat.decode, stops, VllmOptions(**options))
+
+
+def _path(model: str) -> str:
+    if model != EMBEDDED:
+        return model
+    from agon.embedded import base_path
+
+    return str(base_path())
