@@ -49,6 +49,7 @@ sandbox:
 # stays, and nothing that belongs to another one comes with the rest.
 $(TORCH_READY): | .venv/bin/python
 	$(BIN)/python -m pip install --quiet $(TORCH)
+	@rm -f .venv/.ready-*
 	@touch $@
 
 $(READY): $(TORCH_READY) pyproject.toml constraints.txt
