@@ -70,12 +70,10 @@ class Run:
     def read_metrics(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in _whole_lines(self.metrics)] if self.metrics.exists() else []
 
-    def newest_checkpoint(self) -> Path:
-        """The newest whole checkpoint."""
+    def newest_checkpoint(self) -> str | None:
+        """The newest whole checkpoint; none if the run was cut off before its first."""
         found = self._all_checkpoints()
-        if not found:
-            raise InputError(f"The run '{self.folder}' has no checkpoint to resume from; start it again.")
-        return found[-1]
+        return str(found[-1]) if found else None
 
     def publish_checkpoint(self, step: int, limit: int | None) -> None:
         """Move a finished checkpoint into its place, then drop the oldest beyond `limit`."""
@@ -94,9 +92,12 @@ class Run:
         shutil.rmtree(self.staging, ignore_errors=True)
 
     def start_over(self) -> None:
-        """Remove the records of an earlier attempt that never reached a checkpoint."""
-        for path in (self.metrics, self.summary):
-            path.unlink(missing_ok=True)
+        """Remove the records of an earlier attempt that never reached a checkpoint, and of no other."""
+        if self._all_checkpoints() or self.summary.exists():
+            raise InputError(
+                f"'{self.folder}' already holds a run: resume it, or choose another output_dir for a new one."
+            )
+        self.metrics.unlink(missing_ok=True)
         for folder in (self.folder / "duels", self.checkpoints):
             shutil.rmtree(folder, ignore_errors=True)
         self._duels = None

@@ -14,7 +14,7 @@ resume.
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -88,7 +88,9 @@ class AgonTrainer(GRPOTrainer):
         self.problems: Sequence[Problem] = self.task.problems("train")
         self.pair = Pair.create(base, args.adapters, policies=self.method.policies)
         self.run = Run(Path(args.output_dir))
+        self.on_sampling: Callable[[int, int], None] | None = None
         self._playing: Stream | None = None
+        self._grad_norms: dict[str, float] = {}
         # A reference by way of a "default" adapter does not exist here: TRL is built without KL, which
         # then works from the base with adapters disabled. The engine likewise is ours, not TRL's.
         wanted = {"beta": args.beta, "use_vllm": args.use_vllm}
@@ -141,6 +143,7 @@ class AgonTrainer(GRPOTrainer):
             step=int(self.state.global_step),
             players=self.method.players(self.round),
             seed=derive_seed(self.args.seed, self._step // self.args.steps_per_generation),
+            progress=self.on_sampling,
         )
         seconds = time.perf_counter() - started
         streams = streams_of(duels, self.method)
@@ -212,27 +215,26 @@ class AgonTrainer(GRPOTrainer):
 
     def _clip_grad_norm(self, model: nn.Module) -> torch.Tensor:
         """Clip each policy by itself: a loud one must not shrink the other's step."""
-        norms = []
         for policy in self.pair.names:
             weights = [weight for _, weight in self.pair.weights(policy)]
             norm = self.accelerator.clip_grad_norm_(weights, self.args.max_grad_norm)
-            norms.append(torch.as_tensor(norm, dtype=torch.float32).detach().cpu())
-        return torch.stack(norms).norm()
+            self._grad_norms[policy] = float(norm)
+        return torch.tensor(list(self._grad_norms.values())).norm()
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
-        total = super()._get_grad_norm(model, grad_norm)
-        for policy in self.pair.names:
-            weights = [weight for _, weight in self.pair.weights(policy)]
-            gradients = [weight.grad for weight in weights if weight.grad is not None]
-            norm = (
-                float(torch.stack([gradient.norm() for gradient in gradients]).norm()) if gradients else 0.0
-            )
+        """The norm for the log; by the way, a policy that has nothing to learn is left untouched."""
+        if grad_norm is None:  # clipping is off
+            for policy in self.pair.names:
+                weights = [weight for _, weight in self.pair.weights(policy)]
+                self._grad_norms[policy] = float(self.accelerator.clip_grad_norm_(weights, float("inf")))
+            grad_norm = torch.tensor(list(self._grad_norms.values())).norm()
+        for policy, norm in self._grad_norms.items():
             self._metrics["train"][f"{policy}/grad_norm"].append(norm)
             if norm == 0.0:
-                # Nothing to learn from: a gradient of zero would still let Adam's momentum move it.
-                for weight in weights:
+                # A gradient of zero, unlike none, would still let Adam's momentum move the adapter.
+                for _, weight in self.pair.weights(policy):
                     weight.grad = None
-        return total
+        return float(grad_norm)
 
     # Records
 
@@ -303,9 +305,9 @@ class AgonTrainer(GRPOTrainer):
         return metrics
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> Any:
-        """Train, from the start or from a checkpoint; `True` takes the run's newest whole one."""
+        """Train, from the start or from a checkpoint; `True` takes the run's newest whole one, if any."""
         if resume_from_checkpoint is True:
-            resume_from_checkpoint = str(self.run.newest_checkpoint())
+            resume_from_checkpoint = self.run.newest_checkpoint()
         return super().train(resume_from_checkpoint=resume_from_checkpoint or None, **kwargs)
 
     def create_model_card(self, *_: Any, **__: Any) -> None:

@@ -1,0 +1,128 @@
+"""What a person sees while a run is going: a live table on a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from transformers import TrainerCallback
+
+# What the view shows of a step: a label, the metric, and how it is written.
+SHOWN = (
+    ("A right", "A/correct", "{:.0%}"),
+    ("B right", "B/correct", "{:.0%}"),
+    ("drafts right", "draft/correct", "{:.0%}"),
+    ("challenges right", "challenge/correct", "{:.0%}"),
+    ("converted", "duel/converted", "{:.1%}"),
+    ("corrupted", "duel/corrupted", "{:.1%}"),
+    ("groups dropped", "draft/dropped_groups", "{:.0%}"),
+    ("tokens/s", "time/tokens_per_second", "{:,.0f}"),
+)
+
+
+class LiveView(TrainerCallback):
+    """Shows step, time left, both policies' accuracy, conversions and corruptions, tokens per second."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(file=sys.stderr)
+        self._progress = Progress(
+            TextColumn("step"),
+            MofNCompleteColumn(),
+            BarColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left {task.fields[left]}"),
+            TextColumn("[dim]{task.fields[doing]}"),
+            console=self._console,
+        )
+        self._live: Live | None = None
+        self._bar: Any = None
+        self._first = (0, 0.0)
+        self._last: dict[str, float] = {}
+        self._validations: list[tuple[int, dict[str, float]]] = []
+
+    def sampling(self, done: int, wanted: int) -> None:
+        """How far the rollouts of the present round are; `AgonTrainer.on_sampling` takes this."""
+        if self._live is not None:
+            self._progress.update(self._bar, doing=f"sampled {done} of {wanted}")
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if not state.is_world_process_zero:
+            return
+        self._first = (state.global_step, time.monotonic())
+        self._bar = self._progress.add_task(
+            "step", total=state.max_steps, completed=state.global_step, left="…", doing=""
+        )
+        if self._console.is_terminal:
+            self._live = Live(self._picture(), console=self._console, refresh_per_second=4)
+            self._live.start()
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any
+    ) -> None:
+        if not logs or not state.is_world_process_zero:
+            return
+        if "eval_best" in logs:
+            self._validations.append((state.global_step, logs))
+        if "loss" in logs:
+            self._last = logs
+        if self._live is not None:
+            self._progress.update(
+                self._bar, completed=state.global_step, left=self._left(state), doing="training"
+            )
+            self._live.update(self._picture())
+        elif "loss" in logs or "eval_best" in logs:
+            self._console.print(self._line(state, logs), highlight=False, soft_wrap=True)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self._live is not None:
+            self._progress.update(self._bar, completed=state.global_step, doing="")
+            self._live.update(self._picture())
+            self._live.stop()
+            self._live = None
+
+    def _left(self, state: Any) -> str:
+        done = state.global_step - self._first[0]
+        if not done:
+            return "…"
+        seconds = (time.monotonic() - self._first[1]) / done * (state.max_steps - state.global_step)
+        return f"{int(seconds // 60)}:{int(seconds % 60):02d}"
+
+    def _line(self, state: Any, logs: dict[str, float]) -> str:
+        head = f"step {state.global_step}/{state.max_steps}"
+        if "eval_best" in logs:
+            return f"{head}  validation: " + ", ".join(
+                f"{name} {rate:.1%}" for name, rate in _accuracies(logs)
+            )
+        shown = ", ".join(f"{label} {form.format(logs[key])}" for label, key, form in SHOWN if key in logs)
+        return f"{head}  {shown}, left {self._left(state)}"
+
+    def _picture(self) -> Group:
+        table = Table(box=None, pad_edge=False)
+        for label, key, _ in SHOWN:
+            if key in self._last:
+                table.add_column(label, justify="right")
+        table.add_row(*[form.format(self._last[key]) for _, key, form in SHOWN if key in self._last])
+        parts: list[Any] = [self._progress]
+        if self._last:
+            parts.append(table)
+        if self._validations:
+            parts.append(self._validation_table())
+        return Group(*parts)
+
+    def _validation_table(self) -> Table:
+        table = Table(title="validation", title_justify="left", box=None, pad_edge=False)
+        table.add_column("step", justify="right")
+        for name, _ in _accuracies(self._validations[0][1]):
+            table.add_column(name, justify="right")
+        for step, logs in self._validations[-6:]:
+            table.add_row(str(step), *[f"{rate:.1%}" for _, rate in _accuracies(logs)])
+        return table
+
+
+def _accuracies(logs: dict[str, float]) -> list[tuple[str, float]]:
+    """Every arm's accuracy: cascades and policies alone, side by side so that a collapse shows."""
+    names = [key.removeprefix("eval_").removesuffix("/correct") for key in logs if key.endswith("/correct")]
+    return [(name, logs[f"eval_{name}/correct"]) for name in names]

@@ -1,0 +1,71 @@
+"""Two processes make the same update as one on the same rollouts."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+from agon.train.run import Run
+
+SCRIPT = """
+import json, sys
+from pathlib import Path
+from tests.train.build import trainer
+
+folder, rows, accumulation = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+ours = trainer(
+    folder, max_steps=2, per_device_train_batch_size=rows, gradient_accumulation_steps=accumulation,
+    loss_type=sys.argv[4], ddp_find_unused_parameters=None,
+)
+ours.train()
+ours.close()
+if ours.accelerator.is_main_process:
+    print("PROCESSES", ours.accelerator.num_processes)
+"""
+
+
+def launch(folder: Path, processes: int, rows: int, loss: str) -> None:
+    root = Path(__file__).parents[2]
+    script = folder.parent / "script.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable]
+    if processes > 1:
+        command += [
+            "-m",
+            "torch.distributed.run",
+            "--nproc_per_node",
+            str(processes),
+            "--master_port",
+            "29517",
+        ]
+    finished = subprocess.run(
+        [*command, str(script), str(folder), str(rows), "4", loss],
+        env={**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    assert f"PROCESSES {processes}" in finished.stdout
+
+
+def adapters(folder: Path) -> torch.Tensor:
+    from safetensors.torch import load_file
+
+    tensors = [load_file(folder / "adapters" / name / "adapter_model.safetensors") for name in "AB"]
+    return torch.cat([weights[key].flatten() for weights in tensors for key in sorted(weights)])
+
+
+def test_two_processes_equal_one(tmp_path: Path) -> None:
+    launch(tmp_path / "one", 1, 8, "dapo")
+    launch(tmp_path / "two", 2, 4, "dapo")
+    one, two = Run(tmp_path / "one"), Run(tmp_path / "two")
+    texts = [[duel.draft.rollout.text for duel in run.duels() if duel.step == 0] for run in (one, two)]
+    assert texts[0] == texts[1], "the first step's rollouts are the same"
+    difference = (adapters(tmp_path / "one") - adapters(tmp_path / "two")).abs().max()
+    assert difference < 1e-5
+    assert json.loads((tmp_path / "two" / "environment.json").read_text())["processes"] == 2

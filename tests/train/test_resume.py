@@ -1,0 +1,110 @@
+"""A run that is killed and resumed ends as if nothing had happened."""
+
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agon.errors import InputError
+from agon.game.duel import Duel
+from agon.policies.pair import Pair
+from agon.train.run import Run
+from tests import tiny
+from tests.train.build import trainer
+
+STEPS = 12
+OPTIONS: dict[str, Any] = {
+    "max_steps": STEPS,
+    "save_strategy": "steps",
+    "save_steps": 1,
+    "lr_scheduler_type": "linear",
+    "eval_strategy": "steps",
+    "eval_steps": 4,
+    "validation_size": 4,
+}
+
+
+def train(folder: Path, **options: Any) -> None:
+    """Start the run, or go on with it."""
+    ours = trainer(folder, **{**OPTIONS, **options})
+    ours.train(resume_from_checkpoint=True)
+    ours.close()
+
+
+def in_child(folder: Path) -> int:
+    """Train in a forked child; returns its process id."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        train(folder)
+    finally:
+        os._exit(0)
+
+
+def records(folder: Path) -> dict[str, Any]:
+    """Everything that must be identical; how long things took need not be."""
+    run = Run(folder)
+    metrics = [
+        {key: value for key, value in line.items() if "time/" not in key} for line in run.read_metrics()
+    ]
+    duels = []
+    for duel in run.duels():
+        line = json.loads(duel.to_json())
+        for side in ("draft", "challenge"):
+            line[side]["verdict"].pop("seconds")
+        duels.append(line)
+    pair = Pair.load(tiny.model(), run.adapters)
+    return {"metrics": metrics, "duels": duels, **{name: pair.fingerprint(name) for name in "AB"}}
+
+
+@pytest.mark.slow
+def test_ten_kills_at_random_moments_change_nothing(tmp_path: Path) -> None:
+    started = time.monotonic()
+    train(tmp_path / "whole")
+    whole = records(tmp_path / "whole")
+    length = time.monotonic() - started
+    moments = random.Random(0)
+    kills = 0
+    while kills < 10:
+        child = in_child(tmp_path / "killed")
+        time.sleep(moments.uniform(0.1, 0.25) * length)
+        ended, _ = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        kills += 1
+    if not (tmp_path / "killed" / "summary.json").exists():
+        os.waitpid(in_child(tmp_path / "killed"), 0)
+    assert kills >= 5
+    assert records(tmp_path / "killed") == whole
+    assert [line["step"] for line in whole["metrics"] if "loss" in line] == list(range(1, STEPS + 1))
+
+
+def test_a_changed_configuration_is_refused_and_named(tmp_path: Path) -> None:
+    train(tmp_path, max_steps=2)
+    with pytest.raises(InputError, match=r"learning_rate was 0\.01, now 0\.02"):
+        train(tmp_path, max_steps=2, learning_rate=0.02)
+
+
+def test_a_line_cut_off_by_the_kill_is_dropped(tmp_path: Path) -> None:
+    train(tmp_path, max_steps=2)
+    run = Run(tmp_path)
+    before = [duel.to_json() for duel in run.duels() if duel.step < 2]
+    log = run.duels().files()[-1]
+    with log.open("a") as file:
+        file.write(before[0][:100])
+    run.rewind(2)
+    assert [duel.to_json() for duel in run.duels()] == before
+    run.rewind(1)
+    assert {duel.step for duel in run.duels()} == {0}
+    assert all(isinstance(duel, Duel) for duel in run.duels())
+    assert [line["step"] for line in run.read_metrics()] == [1]
