@@ -31,6 +31,8 @@ braced = st.recursive(
         (r"\boxed {7} \fbox{8}", ["7", "8"]),
         (r"\boxed{\frac{1}{\sqrt{2}}}", [r"\frac{1}{\sqrt{2}}"]),
         (r"\boxed{\{1, 2\}}", [r"\{1, 2\}"]),
+        (r"\boxed{a\}b} and {", [r"a\}b"]),
+        (r"\boxed{\{a} }", [r"\{a"]),
         (r"\boxed{\boxed{3}}", [r"\boxed{3}"]),
         (r"\boxed\boxed{3}", ["3"]),
         (r"\boxed 42 apples", ["42"]),

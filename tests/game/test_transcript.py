@@ -75,6 +75,8 @@ def test_a_truncated_empty_or_hedging_rollout_has_no_answer_and_no_form(text: st
         ("x<think>a</think>s<answer>7</answer>", "7"),  # text before it
         ("<think>a</think><think>b</think>s<answer>7</answer>", "7"),  # doubled
         ("<think><think>a</think></think>s<answer>7</answer>", "7"),  # nested
+        ("<think><think>a</think>s<answer>7</answer>", "7"),  # opened twice
+        ("<think>a</think></think>s<answer>7</answer>", "7"),  # closed twice
         ("<think>a</think>s<answer>7</answer> so there", "7"),  # text after the answer
         ("<think>a</think>s<answer>7</answer><answer>7</answer>", "7"),  # said twice, the same
         ("<think><answer>6</answer></think>s<answer>7</answer>", "7"),  # an answer in the reasoning
