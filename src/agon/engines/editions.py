@@ -83,8 +83,8 @@ class Shelf:
         return Edition(policy, version, name, number, str(path))
 
 
-def check_request(request: Request, versions: dict[str, int]) -> None:
-    """Refuse a request for weights that an engine does not hold."""
+def check_request(request: Request, versions: dict[str, int], max_model_len: int) -> None:
+    """Refuse a request for weights that an engine does not hold, or for more tokens than fit."""
     held = versions.get(request.policy)
     if held != request.version:
         state = "was never synced to" if held is None else f"is at version {held} in"
@@ -94,6 +94,13 @@ def check_request(request: Request, versions: dict[str, int]) -> None:
         )
     if not request.prompt_ids:
         raise InputError(f"Request '{request.key}' has an empty prompt.")
+    wanted = len(request.prompt_ids) + request.sampling.max_tokens
+    if wanted > max_model_len:
+        raise InputError(
+            f"Request '{request.key}' has {len(request.prompt_ids)} prompt tokens and asks for "
+            f"{request.sampling.max_tokens} more, but this engine's max_model_len is {max_model_len}; "
+            f"set it to at least {wanted}."
+        )
 
 
 def largest_rank(pair: Pair) -> int:

