@@ -74,6 +74,12 @@ class Engine(Protocol):
     def collect(self) -> list[Finished]:
         """Wait until something finishes and return it; an empty list means nothing is pending."""
 
+    def sleep(self) -> None:
+        """Free what can be freed while the trainer computes; nothing where weights are its own."""
+
+    def wake(self) -> None:
+        """Be ready to sample again."""
+
     def close(self) -> None: ...
 
 

@@ -80,6 +80,10 @@ class TransformersEngine:
             for request, row in zip(batch, sampled, strict=True)
         ]
 
+    def sleep(self) -> None: ...
+
+    def wake(self) -> None: ...
+
     def close(self) -> None:
         self._pending.clear()
 

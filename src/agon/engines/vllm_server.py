@@ -158,6 +158,10 @@ class VllmServerEngine:
                 for replica in self._replicas
             }
 
+    def sleep(self) -> None: ...
+
+    def wake(self) -> None: ...
+
     def close(self) -> None:
         with self._changed:
             self._closed = True

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 import torch
 from trl import GRPOConfig
 
+from agon.engines.build import ENGINES, EngineOptions
 from agon.engines.protocol import Sampling
+from agon.engines.vllm_engine import VllmOptions
+from agon.engines.vllm_server import ServerOptions
 from agon.errors import InputError, unknown
 from agon.game.dialects import DIALECTS
 from agon.game.methods import Method, method
 from agon.policies.pair import Adapters
 
-ENGINES = ("transformers", "vllm", "vllm-server")
 # These losses divide by the tokens of the generation batch; all others by accumulation steps.
 PER_TOKEN_LOSSES = ("dapo", "cispo", "vespo")
 
@@ -63,6 +65,29 @@ class AgonConfig(GRPOConfig):
     engine_rows: int = field(
         default=256, metadata={"help": "Most completions that the transformers engine samples at once."}
     )
+    vllm_servers: list[str] | None = field(
+        default=None,
+        metadata={"help": "Addresses of `vllm serve` processes for the vllm-server engine."},
+    )
+    vllm_kv_cache_bytes: int | None = field(
+        default=None,
+        metadata={
+            "help": "Bytes of vLLM's cache, where several engines share a card; else its share of the card."
+        },
+    )
+    vllm_enforce_eager: bool = field(default=False, metadata={"help": "Run vLLM without CUDA graphs."})
+    adapter_dir: str | None = field(
+        default=None,
+        metadata={
+            "help": "Folder that trainer and vLLM servers share, where adapters pass; memory if unset."
+        },
+    )
+    max_logprob_gap: float = field(
+        default=0.1,
+        metadata={
+            "help": "Refuse to train if the sampler's log-probs are further off the trainer's, per token."
+        },
+    )
     validation_size: int = field(
         default=100,
         metadata={"help": "Validation problems played at every evaluation (`eval_strategy`, `eval_steps`)."},
@@ -100,7 +125,8 @@ class AgonConfig(GRPOConfig):
         self.game  # an unknown method before anything else  # noqa: B018
         if self.bf16 is None:
             # TRL would choose bfloat16 everywhere; most CPUs emulate it, tens of times slower than float32.
-            self.bf16 = torch.cuda.is_available() and torch.cuda.is_bf16_supported() and not self.fp16
+            fits = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+            self.bf16: bool | None = fits and not self.fp16
         if self.use_vllm:
             self.engine = "vllm" if self.vllm_mode == "colocate" else "vllm-server"
         super().__post_init__()
@@ -139,6 +165,29 @@ class AgonConfig(GRPOConfig):
     def eval_sampling(self) -> Sampling:
         """How validation samples."""
         return Sampling(self.max_completion_length, self.eval_temperature, self.eval_top_p)
+
+    @property
+    def engine_options(self) -> EngineOptions:
+        """The settings of the engine, TRL's own among them."""
+        servers = self.vllm_servers or [self.vllm_server_base_url or self._server_address]
+        return EngineOptions(
+            rows=self.engine_rows,
+            vllm=VllmOptions(
+                dtype="bfloat16" if self.bf16 else "float16" if self.fp16 else "float32",
+                max_model_len=self.vllm_max_model_length,
+                enforce_eager=self.vllm_enforce_eager,
+                gpu_memory_utilization=self.vllm_gpu_memory_utilization,
+                kv_cache_memory_bytes=self.vllm_kv_cache_bytes,
+                sleep_mode=self.vllm_enable_sleep_mode,
+                adapter_dir=self.adapter_dir,
+            ),
+            servers=servers,
+            server=ServerOptions(adapter_dir=self.adapter_dir),
+        )
+
+    @property
+    def _server_address(self) -> str:
+        return f"http://{self.vllm_server_host}:{self.vllm_server_port}"
 
     @property
     def group_size(self) -> int:

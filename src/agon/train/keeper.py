@@ -155,6 +155,8 @@ class Keeper(TrainerCallback):
             "threads": torch.get_num_threads(),
             "seeds": {"run": args.seed, "task": args.task_seed},
             "sandbox": args.sandbox,
+            "engine": self._trainer.engine.capabilities.name,
+            "logprob_gap": self._trainer.gaps,
         }
 
     def _task(self) -> dict[str, Any]:

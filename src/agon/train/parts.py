@@ -1,6 +1,5 @@
 """The parts a trainer is put together from: base, tokenizer, task, judge, engine."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -8,6 +7,7 @@ from datasets import Dataset
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.utils import create_model_from_path
 
+from agon.engines.build import build_engine
 from agon.engines.chat import Chat
 from agon.engines.protocol import Engine
 from agon.errors import InputError
@@ -72,27 +72,10 @@ def resolve_task(task: str | Task | Dataset, judge: Any, args: AgonConfig) -> Ta
 def make_judge(task: Task, judge: str | Judge | None, args: AgonConfig) -> JudgePool:
     """The pool of judges that the caller, the configuration or else the task names."""
     chosen = judge or args.judge or task.judge
-    options = {"sandbox": args.sandbox} if chosen == "code" else {}
+    options: dict[str, Any] = {"sandbox": args.sandbox} if chosen == "code" else {}
     return JudgePool(chosen, workers=args.judge_workers, **options)
 
 
 def make_engine(args: AgonConfig, pair: Pair, chat: Chat, model: str) -> Engine:
     """The engine that the configuration names."""
-    if args.engine == "transformers":
-        from agon.engines.transformers_engine import TransformersEngine, stop_ids
-
-        tokenizer = chat.tokenizer
-        return TransformersEngine(
-            pair,
-            chat.decode,
-            stop_ids(pair.model.get_base_model(), tokenizer),
-            tokenizer.pad_token_id,
-            max_rows=args.engine_rows,
-        )
-    raise InputError(f"The engine '{args.engine}' is not available; use 'transformers'.")
-
-
-def local_folder(model: str) -> Path | None:
-    """Where a base's files are, if it is on this machine."""
-    path = Path(_path(model))
-    return path if path.is_dir() else None
+    return build_engine(args.engine, pair, chat, _path(model), args.engine_options)

@@ -37,6 +37,7 @@ from agon.judges.judge import Judge
 from agon.policies import Pair
 from agon.tasks import Task
 from agon.train.config import AgonConfig
+from agon.train.gap import measure_gap, refuse_large_gap
 from agon.train.keeper import Keeper
 from agon.train.metrics import duel_metrics, policy_metrics
 from agon.train.parts import load_base, load_tokenizer, make_engine, make_judge, resolve_task
@@ -90,7 +91,9 @@ class AgonTrainer(GRPOTrainer):
         self.run = Run(Path(args.output_dir))
         self.on_sampling: Callable[[int, int], None] | None = None
         self._playing: Stream | None = None
+        self._micro_batches: list[Batch] = []
         self._grad_norms: dict[str, float] = {}
+        self.gaps: dict[str, float] = {}
         # A reference by way of a "default" adapter does not exist here: TRL is built without KL, which
         # then works from the base with adapters disabled. The engine likewise is ours, not TRL's.
         wanted = {"beta": args.beta, "use_vllm": args.use_vllm}
@@ -125,10 +128,9 @@ class AgonTrainer(GRPOTrainer):
     def _prepare_inputs(self, generation_batch: Any) -> Batch:
         """The next micro-batch; every `steps_per_generation x num_iterations` of them, a new round."""
         steps = self.args.steps_per_generation
-        if self._step % (steps * self.num_iterations) == 0 or self._buffered_inputs is None:
-            self._buffered_inputs = self._play_round(generation_batch)
-        batch: Batch = self._buffered_inputs[self._step % steps]
-        return batch
+        if self._step % (steps * self.num_iterations) == 0 or not self._micro_batches:
+            self._micro_batches = self._play_round(generation_batch)
+        return self._micro_batches[self._step % steps]
 
     def _play_round(self, rows: Sequence[dict[str, int]]) -> list[Batch]:
         """Play the duels of a round, have TRL score each stream, and lay out the micro-batches."""
@@ -146,6 +148,8 @@ class AgonTrainer(GRPOTrainer):
             progress=self.on_sampling,
         )
         seconds = time.perf_counter() - started
+        if self.args.vllm_enable_sleep_mode:
+            self.engine.sleep()
         streams = streams_of(duels, self.method)
         batches = [self._score(stream) for stream in streams]
         self._record(_with_advantages(duels, batches), seconds)
@@ -158,6 +162,8 @@ class AgonTrainer(GRPOTrainer):
 
     def _sync(self) -> dict[str, int]:
         """Hand the engine the policies as they are now; a version is the number of updates so far."""
+        if self.args.vllm_enable_sleep_mode:
+            self.engine.wake()
         versions = dict.fromkeys(self.pair.names, int(self.state.global_step))
         for policy, version in versions.items():
             self.engine.sync(policy, version)
@@ -166,13 +172,12 @@ class AgonTrainer(GRPOTrainer):
     def _score(self, stream: Stream) -> Batch:
         """TRL's view of a stream: tensors, log-probs under its policy, advantages within its groups."""
         rows = [{"prompt": entry.rollout.text, "reward": entry.reward} for entry in stream.entries]
-        whole = self.num_generations
         self._playing, self.num_generations = stream, stream.group
         try:
             with self.pair.speaking(stream.policy), self._metrics_of(stream.name):
                 batch: Batch = self._generate_and_score_completions(rows)
         finally:
-            self._playing, self.num_generations = None, whole
+            self._playing, self.num_generations = None, self.args.num_generations
         return batch
 
     @staticmethod
@@ -261,7 +266,8 @@ class AgonTrainer(GRPOTrainer):
         """Let TRL write its metrics for one stream under the stream's name."""
         mode = "train" if self.model.training else "eval"
         ours = self._metrics[mode]
-        self._metrics[mode] = theirs = defaultdict(list)
+        theirs: dict[str, list[float]] = defaultdict(list)
+        self._metrics[mode] = theirs
         try:
             yield
         finally:
@@ -301,11 +307,14 @@ class AgonTrainer(GRPOTrainer):
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in named}
         metrics[f"{metric_key_prefix}_time/seconds"] = time.perf_counter() - started
         self.log(metrics)
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> Any:
         """Train, from the start or from a checkpoint; `True` takes the run's newest whole one, if any."""
+        if not self.engine.capabilities.live_weights:
+            self.gaps = measure_gap(self.arena, self.pair, self.problems, self.args.sampling, self._sync())
+            refuse_large_gap(self.gaps, self.args.max_logprob_gap)
         if resume_from_checkpoint is True:
             resume_from_checkpoint = self.run.newest_checkpoint()
         return super().train(resume_from_checkpoint=resume_from_checkpoint or None, **kwargs)
