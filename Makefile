@@ -23,7 +23,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:  ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(READY) sandbox  ## train a pair on the embedded default, on any machine, in minutes
+demo: $(READY) sandbox  ## train a pair on the embedded default; no GPU needed
 	$(BIN)/agon train
 
 test: $(READY) sandbox  ## run all tests

@@ -39,8 +39,8 @@ def blocks(language: str) -> list[str]:
 
 
 COMMANDS = [line for block in blocks("sh") for line in block.splitlines() if "agon " in line]
-# Training has tests of its own, and `agon judge code` refuses to run without a sandbox.
-QUICK = [line for line in COMMANDS if not line.startswith("agon train") and "judge code" not in line]
+# Runs have tests of their own, and `agon judge code` refuses to run without a sandbox.
+QUICK = [line for line in COMMANDS if not re.search(r"agon (train|eval|compare|judge code)", line)]
 
 
 def test_the_readme_shows_commands() -> None:
