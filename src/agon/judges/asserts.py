@@ -7,7 +7,7 @@ made elsewhere with the call's value put in for `_0`. Every shape of assert work
 A name is the program's if it is no builtin, no standard module, not made by the setup, and not bound
 inside the assert; the outermost calls and names that rest on the program's are what it is asked.
 What cannot be taken apart (a call inside a loop over its arguments, a statement that is no assert)
-raises `NotSeparable`: such a problem is not judged rather than judged unsafely.
+raises `NotSeparableError`: such a problem is not judged rather than judged unsafely.
 """
 
 import ast
@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 
-class NotSeparable(ValueError):
+class NotSeparableError(ValueError):
     """An assert whose expected value cannot be kept from the program."""
 
 
@@ -46,13 +46,13 @@ def take_apart(setup: str, assertion: str) -> Check:
         statements = ast.parse(assertion.strip()).body
         known = _bound_by(ast.parse(setup)) | set(dir(builtins))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as fault:
-        raise NotSeparable(f"it is no Python: {fault}") from None
+        raise NotSeparableError(f"it is no Python: {fault}") from None
     if len(statements) != 1 or not isinstance(statements[0], ast.Assert):
-        raise NotSeparable("it is not one assert statement")
+        raise NotSeparableError("it is not one assert statement")
     splitter = _Splitter(known)
     test = splitter.visit(statements[0].test)
     if not splitter.calls:
-        raise NotSeparable("it asks nothing of the program")
+        raise NotSeparableError("it asks nothing of the program")
     source = ast.unparse(ast.fix_missing_locations(ast.Expression(test)))
     literal, expected = _literal(test)
     return Check(tuple(splitter.calls), source, tuple(sorted(splitter.modules)), literal, expected)
@@ -67,22 +67,24 @@ class _Splitter(ast.NodeTransformer):
         self.calls: list[str] = []
         self.modules: set[str] = set()
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> ast.AST:
         # A module cannot be called, so `select(x)` is the program's and `math.isclose(x, y)` is not.
         called = isinstance(node.func, ast.Name) and node.func.id not in self._known
         if (called and not self._is_bound_inside(_root(node.func))) or self._is_programs(_root(node.func)):
             return self._ask(node)
         return self.generic_visit(node)
 
-    def visit_Name(self, node: ast.Name) -> ast.AST:  # noqa: N802
+    def visit_Name(self, node: ast.Name) -> ast.AST:
         if self._is_programs(node.id):
             return self._ask(node)
         if node.id in sys.stdlib_module_names and node.id not in self._known:
             self.modules.add(node.id)
         return node
 
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:  # noqa: N802
-        return self._visit_inside(node, {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)})
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        return self._visit_inside(
+            node, {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+        )
 
     def _visit_comprehension(self, node: ast.AST) -> ast.AST:
         names = (part for part in ast.walk(node) if isinstance(part, ast.Name))
@@ -108,7 +110,7 @@ class _Splitter(ast.NodeTransformer):
     def _ask(self, node: ast.expr) -> ast.AST:
         used = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
         if any(used & names for names in self._inner):
-            raise NotSeparable("it calls the program inside a loop or a lambda")
+            raise NotSeparableError("it calls the program inside a loop or a lambda")
         self.calls.append(ast.unparse(node))
         return ast.Name(f"_{len(self.calls) - 1}", ast.Load())
 

@@ -35,7 +35,7 @@ class CodeJudge:
 
     sandbox: SandboxKind = "bubblewrap"
     language: str = "python"
-    run_limits: SandboxLimits = SandboxLimits()
+    run_limits: SandboxLimits = field(default_factory=SandboxLimits)
     limits: Limits = field(default_factory=lambda: Limits(deadline=120.0, patience=2.0, aside=8))
 
     def __post_init__(self) -> None:

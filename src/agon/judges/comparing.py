@@ -18,9 +18,10 @@ _EXACT_BELOW = 10**15
 _EQUALS = re.compile(r"=|\\approx(?![A-Za-z])")
 _IN = re.compile(r"\\in(?![A-Za-z])")
 _RELATION = re.compile(r"\\leq|\\geq|\\neq|<|>")
+_DESCRIPTION = re.compile(r"\\leq|\\geq|\\neq|<|>|\\setminus|\\cap|\\mathbb|\\cup")
 _FLIPPED = {r"\leq": r"\geq", r"\geq": r"\leq", "<": ">", ">": "<", r"\neq": r"\neq"}
 _NAME = re.compile(
-    r"^\(?(?:\\[A-Za-z]+|[A-Za-z])(?:_\{[^{}]*\}|')*(?:\((?:\\?[A-Za-z]+|[A-Za-z]_\{\w+\})(?:, ?[A-Za-z])*\))?"
+    r"^\(?(?:\\[A-Za-z]+|[A-Za-z])(?:_\{[^{}]*\}|')*(?:\((?:\\?\w+|[A-Za-z]_\{\w+\})(?:, ?\w+)*\))?"
     r"(?:, ?[A-Za-z](?:_\{[^{}]*\})?)*\)?$"
 )
 _NOT_NAMES = frozenset([r"\pi", r"\infty", "e", "i"])
@@ -80,8 +81,19 @@ def _equal_shapes(gold: Shape, answer: Shape) -> bool:
             return _equal_shapes(gold, only)
         case (Expression(), Listing() | Grid()) | (Listing() | Grid(), Expression()):
             named = _without_name(gold, answer)
-            return named if named is not None else _engine(gold, answer)
+            return named if named is not None else _described(gold, answer) and _engine(gold, answer)
+        case (Grid(), _) | (_, Grid()):
+            return False
     return _engine(gold, answer)
+
+
+def _described(gold: Shape, answer: Shape) -> bool:
+    """Whether one side describes what the other lists: an inequality and an interval, a difference of
+    sets, a multiple of a matrix. Two numbers in a row are never described by one."""
+    text, listed = (gold.text, answer) if isinstance(gold, Expression) else (_text(answer), gold)
+    if isinstance(listed, Grid):
+        return r"\begin" in text
+    return isinstance(listed, Listing) and listed.bracket != "none" and bool(_DESCRIPTION.search(text))
 
 
 def _equal_listings(gold: Listing, answer: Listing) -> bool:
@@ -89,7 +101,10 @@ def _equal_listings(gold: Listing, answer: Listing) -> bool:
     if len(gold.items) != len(answer.items):
         return False
     if brackets <= {"none", "set"}:
-        if all(isinstance(item, Expression) and _is_label(item.text) for item in gold.items) and "set" not in brackets:
+        if (
+            all(isinstance(item, Expression) and _is_label(item.text) for item in gold.items)
+            and "set" not in brackets
+        ):
             return _in_order(gold.items, answer.items)
         return _in_any_order(gold.items, answer.items)
     if "set" in brackets:
@@ -293,4 +308,8 @@ def _text(shape: Shape) -> str:
         case Union():
             return r"\cup ".join(map(_text, shape.parts))
         case Grid():
-            return r"\begin{pmatrix}" + r"\\".join("&".join(map(_text, row)) for row in shape.rows) + r"\end{pmatrix}"
+            return (
+                r"\begin{pmatrix}"
+                + r"\\".join("&".join(map(_text, row)) for row in shape.rows)
+                + r"\end{pmatrix}"
+            )

@@ -20,7 +20,7 @@ from agon.game.verdict import Verdict
 from agon.judges.judge import Judge
 from agon.judges.limits import Limits, PoolCounts
 from agon.judges.nursery import ORDER_BYTES, Request, Upbringing
-from agon.judges.wire import Disconnected, ReplyReader, send_request
+from agon.judges.wire import DisconnectedError, ReplyReader, send_request
 
 # Importing a judge (sympy, reasoning-gym) is not part of any verdict; this only bounds a broken start.
 _LONGEST_START = 180.0
@@ -30,6 +30,7 @@ _LONGEST_SEND = 10.0
 _OVERDUE = 4.0
 _LEAST_PATIENCE = 0.02
 _LEARNING_RATE = 0.05
+_FIRST_GUESS = 0.02
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class _Worker:
     task: Task | None = None
     started: float = 0.0
     aside: bool = False
+    demoted: bool = False
 
 
 class Dispatcher:
@@ -69,7 +71,7 @@ class Dispatcher:
         self._alarm.setblocking(False)
         self._bell.setblocking(False)
         self._selector.register(self._alarm, selectors.EVENT_READ)
-        self._usual = limits.patience
+        self._usual = min(_FIRST_GUESS, limits.patience)
         self._closed = False
         self._failure: str | None = None
         self._start_nursery()
@@ -162,7 +164,7 @@ class Dispatcher:
             worker.reader.feed(worker.socket)
             while (reply := worker.reader.take()) is not None:
                 self._heed(worker, reply)
-        except (Disconnected, OSError, ValueError):
+        except (DisconnectedError, OSError, ValueError):
             self._lose(worker, "The judge's worker died (out of memory, or a crash).")
 
     def _heed(self, worker: _Worker, reply: dict[str, Any]) -> None:
@@ -183,9 +185,7 @@ class Dispatcher:
         now = time.monotonic()
         times = [worker.started + self._limits.deadline for worker in self._workers if worker.task]
         times += [
-            worker.started + self._patience()
-            for worker in self._workers
-            if worker.task and not worker.aside
+            worker.started + self._patience() for worker in self._workers if worker.task and not worker.aside
         ]
         if not self._ready:
             times.append(self._nursery_started + _LONGEST_START)
@@ -204,15 +204,19 @@ class Dispatcher:
                 continue
             if spent >= self._limits.deadline:
                 worker.task = None
-                sentence = f"No verdict within {self._limits.deadline:g} seconds."
+                hurried = " at low priority, while other answers waited" if worker.demoted else ""
+                sentence = f"No verdict within {self._limits.deadline:g} seconds{hurried}."
                 self._deliver(task, Verdict(False, "timeout", sentence, spent))
                 self._dismiss(worker)
-            elif spent >= self._patience() and not worker.aside:
-                self._set_aside(worker)
+            elif spent >= self._patience():
+                worker.aside = True
+                if self._waiting and not worker.demoted:
+                    self._demote(worker)
 
-    def _set_aside(self, worker: _Worker) -> None:
-        """Let an overdue worker go on without its place, and only on time that nobody else wants."""
-        worker.aside = True
+    def _demote(self, worker: _Worker) -> None:
+        """While others wait, an overdue worker runs only on time that nobody else wants. A verdict that
+        is merely slow keeps its full share wherever nothing is waiting."""
+        worker.demoted = True
         if worker.pid is not None:
             # Not for its children: a program in a sandbox has a clock of its own.
             with contextlib.suppress(OSError):
@@ -276,7 +280,7 @@ class Dispatcher:
                     self._give_up(f"The judge could not be loaded in a worker:\n{reply['failed']}")
                 else:
                     self._ready = True
-        except (Disconnected, OSError, ValueError):
+        except (DisconnectedError, OSError, ValueError):
             self._replace_nursery()
 
     def _replace_nursery(self) -> None:
@@ -359,5 +363,5 @@ def _environment() -> dict[str, str]:
     """Ours, with the module path of this process, one thread per library and a fixed hash seed, so
     that a verdict does not depend on the order of a set."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    path = os.pathsep.join(entry for entry in sys.path if entry)
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     return {**os.environ, **threads, "PYTHONPATH": path, "PYTHONHASHSEED": "0", "CUDA_VISIBLE_DEVICES": ""}

@@ -46,12 +46,12 @@ def read_exactly(text: str) -> Exact | None:
     try:
         value = reader.sum(0)
         percent = reader.accept("%")
-    except (_NotExact, ZeroDivisionError, OverflowError):
+    except (_NotExactError, ZeroDivisionError, OverflowError):
         return None
     return Exact(value, reader.decimal, percent) if reader.at_end() else None
 
 
-class _NotExact(Exception):
+class _NotExactError(Exception):
     pass
 
 
@@ -83,7 +83,7 @@ class _Reader:
 
     def sum(self, depth: int) -> Fraction:
         if depth > _DEEPEST:
-            raise _NotExact
+            raise _NotExactError
         value = self._product(depth)
         while (sign := self._peek()) in ("+", "-"):
             self._at += 1
@@ -127,7 +127,7 @@ class _Reader:
         value = self._atom(depth)
         while self.accept("!"):
             if value.denominator != 1 or not 0 <= value <= _LARGEST_FACTORIAL or self._peek() == "!":
-                raise _NotExact  # a double factorial is another function
+                raise _NotExactError  # a double factorial is another function
             value = Fraction(math.factorial(value.numerator))
         return value
 
@@ -140,7 +140,7 @@ class _Reader:
         found = self._tokens[self._at][1] if kind else None
         self._at += 1
         if found is None:
-            raise _NotExact
+            raise _NotExactError
         if kind == "frac":
             return self._group("{", "}", depth) / self._nonzero(self._group("{", "}", depth))
         if kind == "mixed":
@@ -149,55 +149,55 @@ class _Reader:
         if kind == "repeating":
             return _repeating(found[0])
         if kind != "number":
-            raise _NotExact
+            raise _NotExactError
         return self._number(found, depth)
 
     def _number(self, found: re.Match[str], depth: int) -> Fraction:
         digits = found["number"].replace(",", "").replace(" ", "")
         exponent = int(found["exponent"][1:]) if found["exponent"] else 0
         if abs(exponent) > 10_000 or len(digits) > 4000:
-            raise _NotExact
+            raise _NotExactError
         self.decimal |= "." in digits or bool(exponent)
         value = Fraction(digits) * Fraction(10) ** exponent
         if self._peek() == "frac" and value.denominator == 1 and "." not in digits:
             self._at += 1
             above, below = self._group("{", "}", depth), self._nonzero(self._group("{", "}", depth))
             if above.denominator != 1 or below.denominator != 1 or not 0 < above < below:
-                raise _NotExact  # 2\frac{7}{3} could be a product; leave it to the engine
+                raise _NotExactError  # 2\frac{7}{3} could be a product; leave it to the engine
             return value + above / below
         return value
 
     def _group(self, opening: str, closing: str, depth: int) -> Fraction:
         if not self.accept(opening):
-            raise _NotExact
+            raise _NotExactError
         value = self.sum(depth + 1)
         if not self.accept(closing):
-            raise _NotExact
+            raise _NotExactError
         return value
 
     @staticmethod
     def _nonzero(value: Fraction) -> Fraction:
         if value == 0:
-            raise _NotExact
+            raise _NotExactError
         return value
 
     @staticmethod
     def _refuse() -> Fraction:
-        raise _NotExact
+        raise _NotExactError
 
 
 def _small(value: Fraction) -> Fraction:
     if value.numerator.bit_length() + value.denominator.bit_length() > _LARGEST_BITS:
-        raise _NotExact
+        raise _NotExactError
     return value
 
 
 def _raise(base: Fraction, exponent: Fraction) -> Fraction:
     if exponent.denominator != 1 or (base == 0 and exponent <= 0):
-        raise _NotExact
+        raise _NotExactError
     bits = base.numerator.bit_length() + base.denominator.bit_length()
     if abs(exponent.numerator) * bits > _LARGEST_BITS:
-        raise _NotExact
+        raise _NotExactError
     return base**exponent.numerator
 
 

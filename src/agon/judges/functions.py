@@ -9,10 +9,10 @@ from typing import Any
 
 from agon.game.problem import CodeTests
 from agon.game.verdict import Verdict
-from agon.judges.asserts import Check, NotSeparable, take_apart
+from agon.judges.asserts import Check, NotSeparableError, take_apart
 from agon.judges.failure import failure
 from agon.judges.process import Outcome
-from agon.judges.values import NotPlain, decode
+from agon.judges.values import NotPlainError, decode
 
 Run = Callable[[str, bytes], Outcome]
 
@@ -37,7 +37,7 @@ if again:
 for call in order["calls"]:
     try:
         line = json.dumps(encode(eval(compile(call, "call", "eval"), space)))
-    except NotPlain as fault:
+    except NotPlainError as fault:
         line = json.dumps(["refused", str(fault)])
     os.write(out, ("{mark}" + line + "\\n").encode())
 os._exit(0)
@@ -63,10 +63,12 @@ print(json.dumps(said))
 def judge_functions(program: str, tests: CodeTests, run: Run, language: str) -> Verdict:
     """Correct if every assert holds."""
     if language != "python":
-        return Verdict(False, "error", f"Asserts are Python; a program in {language} is judged by its output.")
+        return Verdict(
+            False, "error", f"Asserts are Python; a program in {language} is judged by its output."
+        )
     try:
         checks = [take_apart(tests.setup, assertion) for assertion in tests.asserts]
-    except NotSeparable as fault:
+    except NotSeparableError as fault:
         return Verdict(False, "error", f"An assert of this problem cannot be judged safely: {fault}.")
     coded = _call(program, tests.setup, checks, run)
     if isinstance(coded, Verdict):
@@ -75,7 +77,7 @@ def judge_functions(program: str, tests: CodeTests, run: Run, language: str) -> 
     for number, (check, answers) in enumerate(zip(checks, coded, strict=True), 1):
         try:
             values = [decode(answer) for answer in answers]
-        except NotPlain as fault:
+        except NotPlainError as fault:
             return Verdict(False, "wrong", f"Assert {number}: {_refusal(answers) or fault}.")
         if not check.literal:
             later.append((number, check, answers))
@@ -106,12 +108,16 @@ def _call(program: str, setup: str, checks: list[Check], run: Run) -> list[list[
 
 def _check(later: list[tuple[int, Check, list[Any]]], setup: str, run: Run) -> Verdict:
     """Decide what is more than `call == literal`, without the program."""
-    order = json.dumps({"setup": setup, "checks": [[check.test, check.modules, coded] for _, check, coded in later]})
+    order = json.dumps(
+        {"setup": setup, "checks": [[check.test, check.modules, coded] for _, check, coded in later]}
+    )
     outcome = run(_values_source() + _CHECKS.format(order=order), b"")
     if not outcome.ok:
         # The values are plain, so a check that raises is `len(5)` as often as a faulty problem.
         errors = outcome.stderr.decode("utf-8", "replace").strip().splitlines()
-        return Verdict(False, "wrong", f"The checks could not be made: {errors[-1][:200] if errors else outcome.ending}")
+        return Verdict(
+            False, "wrong", f"The checks could not be made: {errors[-1][:200] if errors else outcome.ending}"
+        )
     for (number, _, _), held in zip(later, json.loads(outcome.stdout), strict=True):
         if not held:
             return Verdict(False, "wrong", f"Assert {number} does not hold.")

@@ -7,28 +7,33 @@ stop. Unified: `\dfrac` and `\frac12`, `\leq` and `<=`, `*` and `\times`, Unicod
 
 import re
 
+# One pair after another: what is written, and what it stands for.
+_NAMES = (
+    "÷ / ⁄ / ∕ / π \\pi ∞ \\infty √ \\sqrt ≤ \\leq ≥ \\geq ≠ \\neq ≈ \\approx ± \\pm ∪ \\cup ∩ \\cap ∈ \\in "
+    "∅ \\emptyset θ \\theta α \\alpha β \\beta γ \\gamma λ \\lambda μ \\mu φ \\varphi ω \\omega ° ^{\\circ} "
+    "ℝ \\mathbb{R} ℤ \\mathbb{Z} ℕ \\mathbb{N} ℚ \\mathbb{Q} ℂ \\mathbb{C} "
+    "½ \\frac{1}{2} ⅓ \\frac{1}{3} ⅔ \\frac{2}{3} ¼ \\frac{1}{4} ¾ \\frac{3}{4}"
+)
+_NAMED = _NAMES.split()
 _UNICODE = {
     **dict.fromkeys("−–—﹣－", "-"),
     **dict.fromkeys("×·⋅∗∙", r"\cdot "),
     **dict.fromkeys("\u00a0\u2009\u200a\u202f\u2002\u2003\u2007", " "),
     **dict.fromkeys("\u200b\u2060\ufeff", ""),
-    **{"÷": "/", "⁄": "/", "∕": "/", "π": r"\pi ", "∞": r"\infty ", "√": r"\sqrt ", "≤": r"\leq "},
-    **{"≥": r"\geq ", "≠": r"\neq ", "≈": r"\approx ", "±": r"\pm ", "∪": r"\cup ", "∩": r"\cap "},
-    **{"∈": r"\in ", "∅": r"\emptyset ", "°": r"^{\circ}", "θ": r"\theta ", "α": r"\alpha "},
-    **{"β": r"\beta ", "γ": r"\gamma ", "λ": r"\lambda ", "μ": r"\mu ", "φ": r"\varphi ", "ω": r"\omega "},
-    **{"ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}", "ℕ": r"\mathbb{N}", "ℚ": r"\mathbb{Q}", "ℂ": r"\mathbb{C}"},
-    **{"½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}"},
+    **{sign: f"{name} " for sign, name in zip(_NAMED[::2], _NAMED[1::2], strict=True)},
     **{chr(0xFF10 + digit): str(digit) for digit in range(10)},
     **{raised: f"^{{{plain}}}" for raised, plain in zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True)},
     **{lowered: f"_{{{plain}}}" for lowered, plain in zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True)},
 }
 _TRANSLATION = str.maketrans(_UNICODE)
 
+_FUNCTIONS = "sqrt|exp|ln|log|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|sinh|cosh|tanh"
 # Applied in order; each is a pattern without nested repetition.
 _RULES: list[tuple[re.Pattern[str], str]] = [
     (re.compile(pattern), replacement)
     for pattern, replacement in [
         (r"\s+", " "),
+        (r"\\\\(?:\[[^\]]*\])?", r" \\cr "),
         (r"^\s*\*\*|\*\*\s*$", ""),
         (r"\\\$|[€£¥₹]|\\pounds\b|\\euro\b", ""),
         (r"\$+", ""),
@@ -62,7 +67,7 @@ _RULES: list[tuple[re.Pattern[str], str]] = [
         (r"\\lg(?![A-Za-z])", r"\\log_{10}"),
         (r"\\(?:infin|inf)(?![A-Za-z])|(?<![A-Za-z\\])(?:infinity|infty|inf|oo)(?![A-Za-z])", r"\\infty "),
         (r"(?<![A-Za-z\\])pi(?![A-Za-z])", r"\\pi "),
-        (r"(?<![A-Za-z\\])(sqrt|exp|ln|log|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|sinh|cosh|tanh)(?=\s*\()", r"\\\1"),
+        (rf"(?<![A-Za-z\\])({_FUNCTIONS})(?=\s*\()", r"\\\1"),
         (r"\\%", "%"),
         (r"\s*(?:\\text\{)?\b(?:percent|per cent)\b(?:\s*\})?", "%"),
         (r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z]))|\\degree(?![A-Za-z])", r"\\text{degrees}"),
@@ -71,13 +76,15 @@ _RULES: list[tuple[re.Pattern[str], str]] = [
 ]  # fmt: skip
 
 _LEAD_IN = re.compile(
-    r"^(?:(?:so|thus|hence|therefore|finally)\b,? )?(?:the |my |our )?(?:final |correct )?answer(?: is\b| ?[:=]| )[: ]*",
+    r"^(?:(?:so|thus|hence|therefore|finally)\b,? )?(?:the |my |our )?(?:final |correct )?answer"
+    r"(?: is\b| ?[:=]| )[: ]*",
     re.IGNORECASE,
 )
 _ONE_ARGUMENT = re.compile(r"\\sqrt(?![A-Za-z])|[\^_]")
 _FRACTION = re.compile(r"\\(?:frac|binom)(?![A-Za-z])")
 _EXPONENT = re.compile(r"-?\d+")
 _ARGUMENT = re.compile(r"\\[A-Za-z]+|[^\\\s{}]")
+_DEEPEST = 30
 
 
 def normalise(text: str) -> str:
@@ -99,44 +106,45 @@ def squeeze(text: str) -> str:
     return re.sub(r"(?<!\d)(?<![A-Za-z]) | (?![\dA-Za-z])", "", text)
 
 
-def _brace_arguments(text: str) -> str:
+def _brace_arguments(text: str, depth: int = 0) -> str:
     r"""Put braces around arguments that lack them: `\frac12`, `\sqrt2`, `x^2`, `x^(n+1)`."""
     parts: list[str] = []
     at = 0
     while at < len(text):
         command = _FRACTION.match(text, at)
-        single = None if command else _ONE_ARGUMENT.match(text, at)
-        found = command or single
-        if found is None:
+        found = command or _ONE_ARGUMENT.match(text, at)
+        if found is None or depth > _DEEPEST:
             parts.append(text[at])
             at += 1
             continue
         parts.append(found[0])
         at = found.end()
         for _ in range(2 if command else 1):
-            argument, at = _argument(text, at, found[0])
+            argument, at = _argument(text, at, found[0], depth)
             parts.append(argument)
     return "".join(parts)
 
 
-def _argument(text: str, at: int, command: str) -> tuple[str, int]:
+def _argument(text: str, at: int, command: str, depth: int) -> tuple[str, int]:
+    """The argument that starts at a place, in braces, and where it ends; nothing if none starts."""
     start = at
     while at < len(text) and text[at] == " ":
         at += 1
-    if at < len(text) and text[at] == "(" and command in ("^", "_", r"\sqrt"):
+    if at == len(text) or text[at] == "[":  # \sqrt[3]{2}
+        return text[start:at], at
+    if text[at] == "{" or (text[at] == "(" and not command.startswith((r"\frac", r"\binom"))):
         end = matching(text, at)
-        if end is not None:
-            return "{" + text[at + 1 : end] + "}", end + 1
+        if end is None:
+            return text[start:at], at
+        return "{" + _brace_arguments(text[at + 1 : end], depth + 1) + "}", end + 1
     digits = _EXPONENT.match(text, at) if command in ("^", "_") else None
     if digits is not None:  # 2^10 is meant as 2^{10}, whatever TeX makes of it
         return "{" + digits[0] + "}", digits.end()
     token = _ARGUMENT.match(text, at)
-    if token is None or text[at] in "[({":
+    if token is None:
         return text[start:at], at
-    if text[at] == "-" and token.end() < len(text):  # x^-1
-        after = _ARGUMENT.match(text, token.end())
-        if after is not None:
-            return "{-" + after[0] + "}", after.end()
+    if token[0] == "-" and (after := _ARGUMENT.match(text, token.end())):  # x^-n
+        return "{-" + after[0] + "}", after.end()
     return "{" + token[0] + "}", token.end()
 
 

@@ -19,7 +19,7 @@ class Limits:
 
     deadline: float = 5.0
     memory_bytes: int = 2 << 30
-    patience: float = 0.1
+    patience: float = 1.0
     aside: int = 64
     verdicts_per_worker: int = 1000
 

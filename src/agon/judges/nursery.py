@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from agon.game.problem import Problem
 from agon.game.verdict import Verdict
 from agon.judges.judge import Judge
-from agon.judges.wire import LONGEST_REPLY, Disconnected, receive_request, send_reply
+from agon.judges.wire import LONGEST_REPLY, DisconnectedError, receive_request, send_reply
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -126,7 +126,7 @@ def serve(pool: socket.socket, judge: Judge, verdicts: int) -> None:
     for turn in range(verdicts):
         try:
             request: Request = receive_request(pool)
-        except Disconnected:
+        except DisconnectedError:
             return
         started = time.monotonic()
         verdict, spoiled = _judge(judge, request)

@@ -5,9 +5,9 @@
         future = pool.submit(problem, "42")                             # while the GPU samples
 
 A worker that hangs, dies or grows costs its own verdict only. A verdict that takes longer than
-`patience` loses its place: its worker goes on at the lowest priority until the deadline, while a
-fresh worker (a fork, milliseconds) takes the next answer. So a few hanging answers in a hundred
-hardly slow the rest. Nothing is scored zero in silence: `pool.counts` says what went wrong how often.
+`patience` loses its place: its worker goes on until the deadline, at the lowest priority while other
+answers wait, and a fresh worker (a fork, milliseconds) takes the next answer. So a few hanging answers
+in a hundred hardly slow the rest. Nothing is scored zero in silence: `pool.counts` says what went wrong how often.
 
 Closing the pool, or the death of its process, ends every worker. What was still waiting fails.
 """
@@ -43,7 +43,9 @@ class JudgePool:
         self.judge = build(judge, **options) if isinstance(judge, str) else as_judge(judge)
         given = {"deadline": deadline, "memory_bytes": memory_bytes, "patience": patience}
         own = limits_of(self.judge)
-        self.limits: Limits = replace(own, **{name: value for name, value in given.items() if value is not None})
+        self.limits: Limits = replace(
+            own, **{name: value for name, value in given.items() if value is not None}
+        )
         self._dispatcher = Dispatcher(self.judge, workers, self.limits)
         self._closing = threading.Lock()
 
@@ -90,4 +92,8 @@ def check_golds(pool: JudgePool, problems: Sequence[Problem]) -> list[BadGold]:
     The gold is given the way a policy gives it, in a box.
     """
     verdicts = pool.judge_all((problem, rf"\boxed{{{problem.answer}}}") for problem in problems)
-    return [BadGold(problem, verdict) for problem, verdict in zip(problems, verdicts, strict=True) if not verdict.correct]
+    return [
+        BadGold(problem, verdict)
+        for problem, verdict in zip(problems, verdicts, strict=True)
+        if not verdict.correct
+    ]

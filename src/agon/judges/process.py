@@ -93,14 +93,18 @@ class _Run:
         self.end()
         code = self._child.returncode
         began = self._info is None or self._init is not None
-        if ending == "exit" and (not began or (code != 0 and self._errors.startswith((b"bwrap: ", b"setpriv: ", b"prlimit: ")))):
+        if ending == "exit" and (
+            not began or (code != 0 and self._errors.startswith((b"bwrap: ", b"setpriv: ", b"prlimit: ")))
+        ):
             ending = "sandbox"
         return Outcome(ending, code, bytes(self._out), bytes(self._errors), time.monotonic() - self._started)
 
     def _pump(self) -> Ending:
         """Feed and drain the pipes until the child has ended or a cap is reached."""
         child = self._child
-        assert child.stdin is not None and child.stdout is not None and child.stderr is not None
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
         end_handle = os.pidfd_open(child.pid)
         try:
             with selectors.DefaultSelector() as selector:

@@ -36,7 +36,9 @@ class FunctionJudge:
         if not isinstance(said, (bool, int, float)):
             kind = type(said).__name__
             return Verdict(
-                False, "error", f"A judge returns a verdict, a boolean or a number, and this one returned {kind}."
+                False,
+                "error",
+                f"A judge returns a verdict, a boolean or a number, and this one returned {kind}.",
             )
         return Verdict(True, "correct") if said >= 1 else Verdict(False, "wrong")
 

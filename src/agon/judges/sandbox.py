@@ -135,7 +135,17 @@ def _namespaces() -> tuple[str, ...]:
         return ("--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL")
     apart = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
     # What it takes to stop being root; `setpriv` gives these up as well.
-    return (*apart, "--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP")
+    return (
+        *apart,
+        "--cap-drop",
+        "ALL",
+        "--cap-add",
+        "CAP_SETUID",
+        "--cap-add",
+        "CAP_SETGID",
+        "--cap-add",
+        "CAP_SETPCAP",
+    )
 
 
 def _drop_root() -> list[str]:
@@ -143,7 +153,16 @@ def _drop_root() -> list[str]:
         return []
     # One user per run, so that a fork bomb exhausts its own allowance and no neighbour's.
     user = str(_FIRST_UID + (os.getpid() % 0x4000) * 0x100 + next(_RUNS) % 0x100)
-    return ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
+    return [
+        "setpriv",
+        "--reuid",
+        user,
+        "--regid",
+        user,
+        "--clear-groups",
+        "--inh-caps=-all",
+        "--bounding-set=-all",
+    ]
 
 
 def _rlimits(limits: SandboxLimits) -> list[str]:

@@ -45,12 +45,16 @@ class Grid:
 
 Shape = Expression | Listing | Union | Grid
 
-_LIST_MARK = re.compile(r",|;|\\text\{ ?(?:and|or|, ?and|, ?or) ?\}| (?:and|or) |\\lor(?![A-Za-z])|\\vee(?![A-Za-z])")
+_LIST_MARK = re.compile(
+    r",|;|\\text\{ ?(?:and|or|, ?and|, ?or) ?\}| (?:and|or) |\\lor(?![A-Za-z])|\\vee(?![A-Za-z])"
+)
 _COMMA = re.compile(r",|;")
 _CUP = re.compile(r"\\cup(?![A-Za-z])")
-_ROW = re.compile(r"\\\\(?:\[[^\]]*\])?")
+_ROW = re.compile(r"\\cr(?![A-Za-z])")
 _CELL = re.compile(r"&")
-_MATRIX = re.compile(r"^\\begin\{([pbB]?matrix|smallmatrix|array)\}(?:\{[lcr| ]*\})?(.*)\\end\{\1\}$", re.DOTALL)
+_MATRIX = re.compile(
+    r"^\\begin\{([pbB]?matrix|smallmatrix|array)\}(?:\{[lcr| ]*\})?(.*)\\end\{\1\}$", re.DOTALL
+)
 _THOUSANDS = re.compile(r"^[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?$")
 _BUILDER = re.compile(r"\\mid(?![A-Za-z])|(?<!\\)\||:")
 _BRACKETS: dict[tuple[str, str], Bracket] = {
@@ -114,7 +118,9 @@ def _enclosed(text: str, depth: int) -> Shape | None:
         return Listing("set", _flatten(split_top(inside, _COMMA), depth))
     if text.startswith(r"\langle") and text.endswith(r"\rangle"):
         inside = text[len(r"\langle") : -len(r"\rangle")]
-        return Listing("round", _flatten(split_top(inside, _COMMA), depth)) if r"\langle" not in inside else None
+        return (
+            Listing("round", _flatten(split_top(inside, _COMMA), depth)) if r"\langle" not in inside else None
+        )
     if not text or text[0] not in "([" or matching(text, 0) != len(text) - 1:
         return None
     items = split_top(text[1:-1], _COMMA)

@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 _UNREADABLE = re.compile(
-    r"'|\\prime|\\top|\^\{(?:T|\\ast|\*|\\dagger|c|C|\\circ)\}|\\dagger|\\[lcvdi]?dots|\.\.|\\text|\\bmod|\\pmod"
-    r"|\\overline|\\bar|\\hat|\\tilde|\\vec|\d \d|\\to(?![A-Za-z])|[^\x00-\x7f]"
+    r"'|!\s*!|\\prime|\\top|\^\{(?:T|\\ast|\*|\\dagger|c|C|\\circ)\}|\\dagger|\\[lcvdi]?dots|\.\.|\\text|\\bmod|\\pmod"
+    r"|\\gcd|\\lcm|\\operatorname|\\overline|\\bar|\\hat|\\tilde|\\vec|\d \d|\\to(?![A-Za-z])|[^\x00-\x7f]"
 )
 _DEEPEST = 30
 _POINTS = 4
@@ -42,9 +42,12 @@ def parse(text: str) -> Any:
 
     config = ConversionConfig(lowercase_symbols=False, interpret_as_mixed_fractions=False)
     # `\log` without a base is the natural one, as in most of mathematics.
+    text = text.replace(r"\cr", r"\\")
     text = re.sub(r"\\log(?![A-Za-z]|\s*_)", r"\\ln", text)
     try:
-        parsed = latex2sympy(text, is_real=None, convert_degrees=False, normalization_config=None, conversion_config=config)
+        parsed = latex2sympy(
+            text, is_real=None, convert_degrees=False, normalization_config=None, conversion_config=config
+        )
     except MemoryError:
         raise
     except Exception:  # its parser raises whatever it met: syntax, type and attribute errors
@@ -107,9 +110,7 @@ def engine_says_equal(gold: str, answer: str) -> bool:
     first, second = parse(gold), parse(answer)
     if first is None or second is None:
         return False
-    return bool(
-        verify([first], [second], strict=True, allow_set_relation_comp=True, timeout_seconds=None)
-    )
+    return bool(verify([first], [second], strict=True, allow_set_relation_comp=True, timeout_seconds=None))
 
 
 def _prepared(expression: Any) -> Any:
@@ -117,7 +118,13 @@ def _prepared(expression: Any) -> Any:
     import sympy
     from sympy.core.function import AppliedUndef
 
-    known = {"W": sympy.LambertW, r"\zeta": sympy.zeta, "zeta": sympy.zeta, r"\Gamma": sympy.gamma, "erf": sympy.erf}
+    known = {
+        "W": sympy.LambertW,
+        r"\zeta": sympy.zeta,
+        "zeta": sympy.zeta,
+        r"\Gamma": sympy.gamma,
+        "erf": sympy.erf,
+    }
     expression = expression.subs({sympy.Symbol("i"): sympy.I})
     return expression.replace(
         lambda part: isinstance(part, AppliedUndef) and part.func.__name__ in known,
@@ -129,7 +136,9 @@ def _exactly(expression: Any) -> Any:
     """Decimals as the fractions they are: with variables about, nothing is approximate."""
     import sympy
 
-    return expression.replace(lambda part: isinstance(part, sympy.Float), lambda part: sympy.Rational(str(part)))
+    return expression.replace(
+        lambda part: isinstance(part, sympy.Float), lambda part: sympy.Rational(str(part))
+    )
 
 
 def _equal_numbers(first: Any, second: Any, tolerance: float | None) -> bool | None:
@@ -184,12 +193,10 @@ def _value_at(expression: Any, turn: int) -> Any:
 
 
 def _number(value: Any) -> Any:
-    return value if value.is_number and value.is_finite and not value.free_symbols and value.is_Atom or _is_complex(value) else None
-
-
-def _is_complex(value: Any) -> bool:
-    real, imaginary = value.as_real_imag()
-    return bool(real.is_Float or real.is_Rational) and bool(imaginary.is_Float or imaginary.is_Rational)
+    """The value if it is a finite number, real or complex."""
+    parts = value.as_real_imag()
+    plain = all(part.is_Float or part.is_Rational for part in parts)
+    return value if plain and value.is_finite else None
 
 
 def _close(first: Any, second: Any, tolerance: float) -> bool:

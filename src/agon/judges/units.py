@@ -32,7 +32,7 @@ _SAME = {
 }
 _CANONICAL = {other: unit for unit, others in _SAME.items() for other in others.split()}
 
-_CHANGES_THE_VALUE = frozenset(
+_VALUE_WORDS = (
     "zero one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty "
     "seventy eighty ninety hundred hundreds thousand thousands million millions billion billions trillion "
     "dozen dozens score half halves third thirds quarter quarters fourth fourths fifth fifths sixth sixths "
@@ -40,8 +40,9 @@ _CHANGES_THE_VALUE = frozenset(
     "squared cubed factorial times plus minus over divided multiplied percent pi root mod modulo base power "
     "or and not no nor neither either but if else otherwise unless except without between from to than "
     "less more most least fewer greater about approximately roughly around almost nearly maybe perhaps "
-    "possibly probably wrong incorrect false true yes x y z n".split()
+    "possibly probably wrong incorrect false true yes x y z n"
 )
+_CHANGES_THE_VALUE = frozenset(_VALUE_WORDS.split())
 _TEXT_TAIL = re.compile(r"^(.*[^\s\\])\s*\\text\{([^{}]*)\}\s*(?:\^\{([23])\})?$", re.DOTALL)
 _WORD_TAIL = re.compile(r"^([^A-Za-z\\]*\d\)?)( ?)([A-Za-z¢][A-Za-z .\-/¢]*?)(?:\^\{([23])\})?$")
 
@@ -67,8 +68,12 @@ def split_unit(text: str) -> tuple[str, str | None]:
 def _plainly_a_unit(tail: str, apart: bool) -> bool:
     """Outside `\\text`, letters may be variables: `2i`, `3xy`. Only known units may touch the number."""
     parts = re.findall(r"[a-z¢]+", tail.lower())
-    known = [len(part) > 1 and (part in _SAME or part.removesuffix("s") in {*_SAME, *_CANONICAL}) for part in parts]
-    return all(known) or (apart and all(is_known or len(part) > 2 for part, is_known in zip(parts, known, strict=True)))
+    known = [
+        len(part) > 1 and (part in _SAME or part.removesuffix("s") in {*_SAME, *_CANONICAL}) for part in parts
+    ]
+    return all(known) or (
+        apart and all(is_known or len(part) > 2 for part, is_known in zip(parts, known, strict=True))
+    )
 
 
 def _spelling(words: str, power: str | None) -> str | None:

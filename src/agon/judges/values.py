@@ -12,14 +12,14 @@ from typing import Any
 _DEPTH = 100
 
 
-class NotPlain(ValueError):
+class NotPlainError(ValueError):
     """A value that is no plain data."""
 
 
 def encode(value: Any, depth: int = 0) -> Any:
     """The value as JSON: `[type name, content]`."""
     if depth > _DEPTH:
-        raise NotPlain("the value is nested too deeply")
+        raise NotPlainError("the value is nested too deeply")
     if value is None:
         return ["none"]
     for kind, name, read in _SCALARS:
@@ -31,13 +31,13 @@ def encode(value: Any, depth: int = 0) -> Any:
     for kind, name, iterate in _COLLECTIONS:
         if isinstance(value, kind):
             return [name, [encode(item, depth + 1) for item in iterate(value)]]
-    raise NotPlain("a value of type " + type(value).__name__ + " is no plain data")
+    raise NotPlainError("a value of type " + type(value).__name__ + " is no plain data")
 
 
 def decode(coded: Any, depth: int = 0) -> Any:
-    """The value of a coded one; raises NotPlain for anything `encode` would not have written."""
+    """The value of a coded one; raises NotPlainError for anything `encode` would not have written."""
     if depth > _DEPTH or not isinstance(coded, list) or not coded or not isinstance(coded[0], str):
-        raise NotPlain("this is no coded value")
+        raise NotPlainError("this is no coded value")
     name, content = coded[0], coded[1] if len(coded) == 2 else None
     try:
         if name == "none":
@@ -49,13 +49,13 @@ def decode(coded: Any, depth: int = 0) -> Any:
         if name in _COLLECTION_MAKERS:
             return _COLLECTION_MAKERS[name](decode(item, depth + 1) for item in _list(content))
     except (TypeError, ValueError, OverflowError) as fault:
-        raise NotPlain(str(fault)) from None
-    raise NotPlain("there is no type " + name[:40])
+        raise NotPlainError(str(fault)) from None
+    raise NotPlainError("there is no type " + name[:40])
 
 
 def _list(content: Any) -> list[Any]:
     if not isinstance(content, list):
-        raise NotPlain("this is no list")
+        raise NotPlainError("this is no list")
     return content
 
 
@@ -68,7 +68,11 @@ _SCALARS: tuple[tuple[type, str, Any], ...] = (
     (str, "str", lambda value: str.__str__(value).encode("utf-8", "surrogatepass").hex()),
     (bytes, "bytes", bytes.hex),
     (bytearray, "bytearray", bytearray.hex),
-    (range, "range", lambda value: [int.__format__(part, "x") for part in (value.start, value.stop, value.step)]),
+    (
+        range,
+        "range",
+        lambda value: [int.__format__(part, "x") for part in (value.start, value.stop, value.step)],
+    ),
 )
 _COLLECTIONS: tuple[tuple[type, str, Any], ...] = (
     (list, "list", list.__iter__),

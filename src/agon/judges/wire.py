@@ -14,7 +14,7 @@ _LENGTH = struct.Struct("!Q")
 LONGEST_REPLY = 1 << 20
 
 
-class Disconnected(Exception):
+class DisconnectedError(Exception):
     """The other end is gone, or said something that is no message."""
 
 
@@ -40,7 +40,7 @@ class ReplyReader:
         """Read what has arrived; the caller knows that something has."""
         arrived = source.recv(1 << 16)
         if not arrived:
-            raise Disconnected
+            raise DisconnectedError
         self._bytes += arrived
 
     def take(self) -> dict[str, Any] | None:
@@ -48,14 +48,14 @@ class ReplyReader:
             return None
         (length,) = _LENGTH.unpack(self._bytes[: _LENGTH.size])
         if length > LONGEST_REPLY:
-            raise Disconnected
+            raise DisconnectedError
         if len(self._bytes) < _LENGTH.size + length:
             return None
         text = bytes(self._bytes[_LENGTH.size : _LENGTH.size + length])
         del self._bytes[: _LENGTH.size + length]
         reply = json.loads(text)
         if not isinstance(reply, dict):
-            raise Disconnected
+            raise DisconnectedError
         return reply
 
 
@@ -68,6 +68,6 @@ def _exactly(source: socket.socket, count: int) -> bytes:
     while len(parts) < count:
         arrived = source.recv(min(count - len(parts), 1 << 20))
         if not arrived:
-            raise Disconnected
+            raise DisconnectedError
         parts += arrived
     return bytes(parts)

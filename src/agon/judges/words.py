@@ -11,8 +11,9 @@ _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _CHOICE = re.compile(r"^(?:option |choice |answer )?[(\[]?([A-Z])[)\].]?$", re.IGNORECASE)
 _PROSE = re.compile(r"^[A-Za-z][A-Za-z'’ .,()\-]*$")
 _LONG_RUN = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{3,}")
-_SHORT_WORDS = frozenset("am an as at be by do go he if in is it me my no of on or so to up us we".split())
-_MEANS = {"yes": "true", "no": "false", "t": "t", "f": "f"}
+_SHORT = "am an as at be by do go he if in is it me my no of on or so to up us we"
+_SHORT_WORDS = frozenset(_SHORT.split())
+_MEANS = {"yes": "true", "no": "false"}
 
 
 def choice(text: str) -> str | None:

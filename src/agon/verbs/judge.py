@@ -35,16 +35,22 @@ from agon.judges.sandbox import SANDBOXES
 _READ_AHEAD = 4096
 
 
-class _BadLine(ValueError):
+class _BadLineError(ValueError):
     """A line that cannot be judged, and why."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("judge", help="math, code, gym, exact, or module:object")
-    parser.add_argument("--dialect", choices=sorted(DIALECTS), help="how a whole completion in `text` is written")
+    parser.add_argument(
+        "--dialect", choices=sorted(DIALECTS), help="how a whole completion in `text` is written"
+    )
     parser.add_argument("--workers", type=int, default=2, help="worker processes (default 2)")
-    parser.add_argument("--deadline", type=float, help="seconds until a verdict is given up (default: the judge's)")
-    parser.add_argument("--memory", type=int, metavar="MIB", help="memory of a worker in MiB (default: the judge's)")
+    parser.add_argument(
+        "--deadline", type=float, help="seconds until a verdict is given up (default: the judge's)"
+    )
+    parser.add_argument(
+        "--memory", type=int, metavar="MIB", help="memory of a worker in MiB (default: the judge's)"
+    )
     parser.add_argument(
         "--sandbox",
         choices=SANDBOXES,
@@ -56,13 +62,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     options = {"sandbox": args.sandbox, "language": args.language} if args.judge == "code" else {}
-    if args.judge == "code" and args.sandbox == "none":
-        print("agon: programs run without a sandbox, with your rights.", file=sys.stderr)
     read = _READERS.get(args.judge, _read_answer)
     memory = args.memory << 20 if args.memory else None
     with JudgePool(
         args.judge, workers=args.workers, deadline=args.deadline, memory_bytes=memory, **options
     ) as pool:
+        if options.get("sandbox") == "none":
+            print("agon: programs run without a sandbox, with your rights.", file=sys.stderr)
         _stream(pool, lambda fields: read(fields, args.dialect))
         counts = pool.counts
     if counts.timeouts or counts.crashes:
@@ -93,11 +99,11 @@ def _submit(
     try:
         fields = json.loads(line)
         if not isinstance(fields, dict):
-            raise _BadLine("The line is not a JSON object.")
+            raise _BadLineError("The line is not a JSON object.")
         found = read(fields)
     except json.JSONDecodeError as fault:
         found = Verdict(False, "error", f"The line is not JSON: {fault}.")
-    except (_BadLine, InputError) as fault:
+    except (_BadLineError, InputError) as fault:
         found = Verdict(False, "error", str(fault))
     except RecursionError:
         found = Verdict(False, "error", "The line is nested too deeply.")
@@ -134,7 +140,7 @@ def _read_answer(fields: dict[str, Any], dialect: str | None) -> tuple[Problem, 
 def _read_gym(fields: dict[str, Any], dialect: str | None) -> tuple[Problem, str] | Verdict:
     entry = fields.get("entry")
     if not isinstance(entry, dict):
-        raise _BadLine("The line needs 'entry', the problem as reasoning-gym generated it.")
+        raise _BadLineError("The line needs 'entry', the problem as reasoning-gym generated it.")
     metadata = {"gym": _text(fields, "gym"), "entry": entry}
     problem = Problem(id="line", prompt="", task="judge", metadata=metadata)
     if "text" not in fields:
@@ -146,13 +152,15 @@ def _read_gym(fields: dict[str, Any], dialect: str | None) -> tuple[Problem, str
 def _read_program(fields: dict[str, Any], dialect: str | None) -> tuple[Problem, str] | Verdict:
     tests, asserts = fields.get("tests", []), fields.get("asserts", [])
     if not isinstance(tests, list) or not isinstance(asserts, list) or not (tests or asserts):
-        raise _BadLine("The line needs 'tests' (a list of input and output) or 'asserts' (a list of strings).")
+        raise _BadLineError(
+            "The line needs 'tests' (a list of input and output) or 'asserts' (a list of strings)."
+        )
     if not all(isinstance(assertion, str) for assertion in asserts):
-        raise _BadLine("Every assert is a string.")
+        raise _BadLineError("Every assert is a string.")
     stdio = []
     for test in tests:
         if not isinstance(test, dict):
-            raise _BadLine("Every test is an object with 'input' and 'output'.")
+            raise _BadLineError("Every test is an object with 'input' and 'output'.")
         stdio.append(StdioTest(_text(test, "input"), _text(test, "output")))
     setup = _text(fields, "setup") if "setup" in fields else ""
     metadata = {"checker": fields["checker"]} if isinstance(fields.get("checker"), str) else {}
@@ -171,7 +179,7 @@ def _answer_of(text: str, dialect: str | None, domain: Any = "math") -> str | No
     from agon.game.transcript import split
 
     if dialect is None:
-        raise _BadLine("A line with 'text' needs --dialect, to know where the answer stands.")
+        raise _BadLineError("A line with 'text' needs --dialect, to know where the answer stands.")
     return split(text, dialect, domain).answer
 
 
@@ -184,5 +192,5 @@ def _text(fields: dict[str, Any], name: str) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str):
-        raise _BadLine(f"The line needs '{name}', a string.")
+        raise _BadLineError(f"The line needs '{name}', a string.")
     return value

@@ -1,0 +1,212 @@
+"""The pool, with real workers that hang, die and grow."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import Future
+
+import psutil
+import pytest
+
+from agon.errors import InputError
+from agon.game.problem import Problem
+from agon.game.verdict import Verdict
+from agon.judges.pool import JudgePool, check_golds
+from tests.judges import own_judges
+
+PROBLEM = Problem(id="p", prompt="", task="t", answer="right")
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with JudgePool(own_judges.misbehave, workers=2, deadline=1.0, memory_bytes=512 << 20) as pool:
+        yield pool
+
+
+def judge(pool: JudgePool, answer: str) -> Verdict:
+    return pool.submit(PROBLEM, answer).result(timeout=30)
+
+
+def ended(process: psutil.Process) -> bool:
+    """Gone, or dead and waiting for its parent to notice."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_verdicts_come_in_the_order_of_the_answers(pool):
+    answers = ["right", "wrong", "half a second", "right", "die", "wrong"]
+    reasons = [verdict.reason for verdict in pool.judge_all((PROBLEM, answer) for answer in answers)]
+    assert reasons == ["correct", "wrong", "correct", "correct", "error", "wrong"]
+
+
+@pytest.mark.parametrize("answer", ["hang", "sleep"])
+def test_a_verdict_that_hangs_is_a_timeout_at_its_deadline(pool, answer):
+    verdict = judge(pool, answer)
+    assert verdict.reason == "timeout"
+    assert 1.0 <= verdict.seconds < 2.0
+    assert judge(pool, "right").correct
+
+
+@pytest.mark.parametrize("answer", ["die", "be killed", "segfault", "leave"])
+def test_a_worker_that_dies_costs_its_own_verdict_only(pool, answer):
+    before = pool.counts
+    assert judge(pool, answer).reason == "error"
+    assert judge(pool, "right").correct
+    assert pool.counts.crashes == before.crashes + 1
+    assert pool.counts.replaced > before.replaced
+
+
+def test_a_worker_that_grows_is_stopped_at_its_limit(pool):
+    verdict = judge(pool, "grow")
+    assert (verdict.reason, verdict.detail) == ("error", "The judge ran out of memory.")
+    assert judge(pool, "right").correct
+
+
+def test_a_judge_that_raises_says_so_and_keeps_its_worker(pool):
+    before = pool.counts
+    verdict = judge(pool, "raise")
+    assert verdict.reason == "error"
+    assert "this judge is broken" in verdict.detail
+    assert pool.counts.crashes == before.crashes
+    assert pool.counts.errors == before.errors + 1
+
+
+def test_a_judge_may_print_without_breaking_the_pool(pool):
+    assert judge(pool, "print").reason == "wrong"
+    assert judge(pool, "right").correct
+
+
+def test_others_do_not_wait_for_a_hanging_verdict(pool):
+    hanging = [pool.submit(PROBLEM, "sleep") for _ in range(4)]
+    started = time.monotonic()
+    assert all(verdict.correct for verdict in pool.judge_all([(PROBLEM, "right")] * 20))
+    assert time.monotonic() - started < 0.9, "four hanging verdicts on two workers held up the rest"
+    assert not all(future.done() for future in hanging)
+    assert [future.result().reason for future in hanging] == ["timeout"] * 4
+
+
+def test_a_future_can_be_cancelled_before_its_turn(pool):
+    futures = [pool.submit(PROBLEM, "half a second") for _ in range(8)]
+    assert futures[-1].cancel()
+    assert all(future.result().correct for future in futures[:-1])
+
+
+def test_a_dead_nursery_is_replaced():
+    with JudgePool(own_judges.misbehave, workers=1, deadline=10) as pool:
+        worker = psutil.Process(int(judge(pool, "who").detail))
+        nursery = worker.parent()
+        waiting = pool.submit(PROBLEM, "sleep")
+        time.sleep(0.3)
+        nursery.send_signal(signal.SIGKILL)
+        assert waiting.result(timeout=30).reason == "error"
+        assert judge(pool, "right").correct
+        assert ended(worker)
+
+
+def test_closing_the_pool_ends_every_process_and_fails_what_waits():
+    pool = JudgePool(own_judges.misbehave, workers=2, deadline=100)
+    worker = int(judge(pool, "who").detail)
+    nursery = psutil.Process(worker).parent()
+    child = int(judge(pool, "leave a child").detail)
+    waiting = [pool.submit(PROBLEM, "sleep") for _ in range(5)]
+    family = [nursery, *nursery.children(recursive=True)]
+    assert child in [process.pid for process in family]
+    pool.close()
+    assert all(map(ended, family))
+    for future in waiting:
+        with pytest.raises(RuntimeError, match="closed"):
+            future.result(timeout=1)
+    with pytest.raises(RuntimeError, match="closed"):
+        pool.submit(PROBLEM, "right")
+
+
+def test_no_worker_outlives_a_pool_whose_process_was_killed():
+    script = textwrap.dedent(
+        """
+        from agon.game.problem import Problem
+        from agon.judges.pool import JudgePool
+        pool = JudgePool("tests.judges.own_judges:misbehave", workers=2, deadline=100)
+        problem = Problem(id="p", prompt="", task="t", answer="right")
+        pids = [pool.submit(problem, "who").result().detail for _ in range(2)]
+        pool.submit(problem, "hang"); pool.submit(problem, "sleep")
+        print(*pids, flush=True)
+        import time; time.sleep(100)
+        """
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    worker = psutil.Process(int(parent.stdout.readline().split()[0]))
+    family = [worker.parent(), *worker.parent().children(recursive=True)]
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    psutil.wait_procs(family, timeout=10)
+    assert all(map(ended, family))
+
+
+def test_a_fresh_worker_takes_over_after_its_turns():
+    from dataclasses import replace
+
+    from agon.judges.dispatcher import Dispatcher, Task
+    from agon.judges.limits import Limits
+    from agon.judges.registry import FunctionJudge
+
+    dispatcher = Dispatcher(FunctionJudge(own_judges.misbehave), 1, replace(Limits(), verdicts_per_worker=3))
+    futures: list[Future[Verdict]] = [Future() for _ in range(7)]
+    for future in futures:
+        dispatcher.add(Task(PROBLEM, "who", future))
+    workers = [future.result(timeout=30).detail for future in futures]
+    dispatcher.close()
+    assert [workers.count(worker) for worker in dict.fromkeys(workers)] == [3, 3, 1]
+
+
+def test_a_judge_that_cannot_wake_up_fails_every_verdict_with_its_reason():
+    with JudgePool(own_judges.Unloadable(), workers=1) as pool:
+        future = pool.submit(PROBLEM, "right")
+        with pytest.raises(RuntimeError, match="the model file is missing"):
+            future.result(timeout=60)
+
+
+def test_a_judge_of_the_running_script_is_refused_with_advice():
+    script = "from agon.judges.pool import JudgePool\nJudgePool(lambda problem, answer: True)"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "put it into a module" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "options", [{"workers": 0}, {"deadline": 0}, {"deadline": float("nan")}, {"memory_bytes": 1}]
+)
+def test_impossible_limits_are_bad_input(options):
+    with pytest.raises(InputError):
+        JudgePool(own_judges.misbehave, **options)
+
+
+def test_the_pool_does_not_load_torch():
+    script = "import sys, agon.judges.pool; sys.exit('torch' in sys.modules or 'sympy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_golds_that_their_judge_refuses_are_reported():
+    problems = [
+        Problem(id=gold, prompt="", task="t", answer=gold) for gold in ("1", r"\frac{1}{2}", "", "x=1, x=2")
+    ]
+    with JudgePool("math", workers=2) as pool:
+        bad = check_golds(pool, problems)
+    assert [gold.problem.answer for gold in bad] == [""]
+    assert bad[0].verdict.reason == "error"
+
+
+def test_a_pool_made_in_a_thread_that_ended_still_judges():
+    import threading
+
+    made: list[JudgePool] = []
+    thread = threading.Thread(target=lambda: made.append(JudgePool(own_judges.misbehave, workers=1)))
+    thread.start()
+    thread.join()
+    with made[0] as pool:
+        assert judge(pool, "right").correct
+        assert os.getpid() != int(judge(pool, "who").detail)
