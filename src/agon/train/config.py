@@ -129,6 +129,9 @@ class AgonConfig(GRPOConfig):
             self.bf16: bool | None = fits and not self.fp16
         if self.use_vllm:
             self.engine = "vllm" if self.vllm_mode == "colocate" else "vllm-server"
+        if self.ddp_find_unused_parameters is None and self.game.policies == 2:
+            # A micro-batch passes through one adapter only; DDP would wait for the other's gradients.
+            self.ddp_find_unused_parameters = True
         super().__post_init__()
         for refusal in self._refusals():
             raise InputError(refusal)
