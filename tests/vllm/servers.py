@@ -19,7 +19,7 @@ FLAGS = {
     "--max-lora-rank": "16",
     "--logprobs-mode": "processed_logprobs",
 }
-START_S = 240
+START_S = 420
 
 
 class Server:
