@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -80,6 +81,32 @@ def test_options_that_exclude_each_other_are_refused_in_a_sentence(
 ) -> None:
     assert main(["methods", "--json", "--markdown"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--method", "argon"], "Unknown method 'argon': did you mean 'agon'?"),
+        (["--lerning_rate", "1e-5"], "Unknown option '--lerning_rate': did you mean '--learning_rate'?"),
+        (["nowhere.yaml"], "Cannot read the recipe 'nowhere.yaml': No such file or directory."),
+        (["--resume", "nowhere"], "'nowhere' is not a run: it has no config.yaml."),
+        (["bad.yaml", "--seed", "1"], "'lerning_rate': did you mean 'learning_rate'?"),
+    ],
+)
+def test_training_refuses_bad_input_in_one_sentence(
+    words: list[str],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.yaml").write_text("task: gsm8k\nlerning_rate: 1.0e-5\n")
+    assert main(["train", *words]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.startswith("agon: ")
+    assert said.count("\n") == 1
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:

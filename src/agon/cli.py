@@ -71,13 +71,29 @@ def _dispatch(words: list[str]) -> int:
     try:
         # A verb with open-ended options (`agon train --learning_rate 1e-5`) parses them itself.
         if getattr(verb, "PARSES_REST", False):
-            arguments, arguments_left = parser.parse_known_args(rest)
-            arguments.rest = arguments_left
+            own, others = _divide(parser, rest)
+            arguments = parser.parse_args(own)
+            arguments.rest = others
         else:
             arguments = parser.parse_args(rest)
     except SystemExit as leave:  # argparse leaves this way after --help
         return int(leave.code or 0)
     return int(verb.run(arguments))
+
+
+def _divide(parser: argparse.ArgumentParser, words: list[str]) -> tuple[list[str], list[str]]:
+    """A verb's own words and the open-ended ones; a word belongs to the option before it.
+
+    Argparse would take `coop` of `agon train --method coop` for a recipe.
+    """
+    own: list[str] = []
+    others: list[str] = []
+    side = own
+    for word in words:
+        if word.startswith("-"):
+            side = own if word.split("=")[0] in parser._option_string_actions else others
+        side.append(word)
+    return own, others
 
 
 def _parser(name: str, verb: ModuleType) -> argparse.ArgumentParser:
