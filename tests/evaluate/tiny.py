@@ -101,7 +101,9 @@ def save_problems(path: Path, count: int = 48, validation: int = 16) -> Path:
     return path
 
 
-def save_run(folder: Path, base: Path, problems: Path, method: str = "agon", seed: int = 0, **config: Any) -> Path:
+def save_run(
+    folder: Path, base: Path, problems: Path, method: str = "agon", seed: int = 0, **config: Any
+) -> Path:
     """A run folder as training leaves it, with adapters that no training has touched."""
     policies = 1 if method in ("grpo", "self-refine") else 2
     pair = Pair.create(

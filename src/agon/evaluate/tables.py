@@ -18,9 +18,9 @@ RATES = (
     ("leaks", "leaked"),
 )
 LEGEND = (
-    "In percent but for tokens. length: mean of one final-stage completion; tokens: mean written per "
-    "answer, both stages and every attempt (draft, final; prompt is what was read); conv./corr.: wrong drafts made right/right ones made wrong, of all; "
-    "leaks: summaries that show the gold."
+    "In percent but for tokens. length: mean of one final-stage completion; tokens: mean written per answer, "
+    "both stages and every attempt (draft, final; prompt is what was read); conv./corr.: wrong drafts made "
+    "right/right ones made wrong, of all; leaks: summaries that show the gold."
 )
 
 
@@ -158,9 +158,7 @@ def number(value: float | None, digits: int = 0) -> str:
 
 
 def print_rich(table: Table) -> None:
-    shown = RichTable(
-        title=table.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False
-    )
+    shown = RichTable(title=table.title, title_justify="left", box=SIMPLE_HEAD, padding=0)
     for position, title in enumerate(table.head):
         shown.add_column(title, justify="right" if position else "left", no_wrap=True)
     for row in table.rows:

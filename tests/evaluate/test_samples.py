@@ -1,0 +1,76 @@
+"""Samples survive the disk, and a kill in the middle of a line."""
+
+from pathlib import Path
+
+import pytest
+
+from agon.arena import Arena
+from agon.engines.protocol import Sampling
+from agon.errors import InputError
+from agon.evaluate.arms import MOA, direction
+from agon.evaluate.samples import Sample, SampleFile, sample_of
+from agon.game import challenger_prompt
+from tests.evaluate.tiny import zero_or_one
+
+PROBLEMS = zero_or_one(6)
+
+
+@pytest.fixture(scope="module")
+def samples(arena: Arena) -> list[Sample]:
+    play = direction("A", "B")
+    played = arena.play(
+        PROBLEMS,
+        play.method,
+        drafts=1,
+        sampling=Sampling(max_tokens=3),
+        versions={"A": 0, "B": 0},
+        players=("A", "B"),
+    )
+    return [sample_of("A->B", 0, play.method, duels, arena.chat) for duels in played]
+
+
+def test_a_sample_comes_back_as_it_was(samples: list[Sample]) -> None:
+    for sample in samples:
+        assert Sample.from_json(sample.to_json()) == sample
+        assert "\n" not in sample.to_json()
+
+
+def test_prompt_lengths_are_those_of_the_prompts_that_were_sent(arena: Arena, samples: list[Sample]) -> None:
+    final = samples[0].finals[0]
+    assert final.shown is not None
+    prompt = challenger_prompt(PROBLEMS[0], final.shown, "think", arena.chat.control_tokens)
+    assert final.prompt_length == len(arena.chat.encode(prompt)) > samples[0].drafts[0].prompt_length
+
+
+def test_each_refinement_of_moa_knows_which_draft_it_read(arena: Arena) -> None:
+    played = arena.play(
+        PROBLEMS,
+        MOA.method,
+        drafts=2,
+        sampling=Sampling(max_tokens=3),
+        versions={"base": 0},
+        players=("base", "base"),
+    )
+    sample = sample_of("moa", 0, MOA.method, played[0], arena.chat)
+    assert [final.read for final in sample.finals] == [1, 0]
+    assert len(sample.drafts) == 2
+
+
+def test_a_line_cut_short_is_dropped_and_the_rest_kept(tmp_path: Path, samples: list[Sample]) -> None:
+    path = tmp_path / "samples.jsonl"
+    SampleFile(path).append(samples)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    again = SampleFile(path)
+    assert again.missing("A->B", PROBLEMS, 0) == PROBLEMS[-1:]
+    again.append(samples[-1:])
+    assert path.read_bytes() == whole
+    assert SampleFile(path).missing("A->B", PROBLEMS, 0) == []
+    assert SampleFile(path).missing("A->B", PROBLEMS, 1) == PROBLEMS
+
+
+def test_a_line_that_is_no_sample_is_named(tmp_path: Path, samples: list[Sample]) -> None:
+    path = tmp_path / "samples.jsonl"
+    path.write_text(samples[0].to_json() + '\n{"play": 1}\n')
+    with pytest.raises(InputError, match=r"Line 2 of .* is not a sample"):
+        SampleFile(path)
