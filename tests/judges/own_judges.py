@@ -39,6 +39,11 @@ def misbehave(problem: Problem, answer: str) -> bool | Verdict:
         if pid == 0:
             time.sleep(1000)
         return Verdict(False, "wrong", str(pid))
+    if answer == "work":
+        until = time.process_time() + 0.01
+        while time.process_time() < until:
+            pass
+        return True
     if answer == "half a second":
         time.sleep(0.5)
         return True

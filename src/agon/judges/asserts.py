@@ -5,7 +5,8 @@ made elsewhere with the call's value put in for `_0`. Every shape of assert work
 `assert not f(x)`, `assert math.isclose(f(x), 0.5)`, `assert sorted(f(x)) == [1, 2] and f(y)`.
 
 A name is the program's if it is no builtin, no standard module, not made by the setup, and not bound
-inside the assert; the outermost calls and names that rest on the program's are what it is asked.
+inside the assert; the outermost calls and names that rest on the program's are what it is asked. If
+there is none, the call on the left of `==` is: some problems want a function named like a builtin.
 What cannot be taken apart (a call inside a loop over its arguments, a statement that is no assert)
 raises `NotSeparableError`: such a problem is not judged rather than judged unsafely.
 """
@@ -51,7 +52,7 @@ def take_apart(setup: str, assertion: str) -> Check:
         raise NotSeparableError("it is not one assert statement")
     splitter = _Splitter(known)
     test = splitter.visit(statements[0].test)
-    if not splitter.calls:
+    if not splitter.calls and not splitter.ask_of_a_builtin(test):
         raise NotSeparableError("it asks nothing of the program")
     source = ast.unparse(ast.fix_missing_locations(ast.Expression(test)))
     literal, expected = _literal(test)
@@ -66,6 +67,14 @@ class _Splitter(ast.NodeTransformer):
         self._inner: list[set[str]] = []
         self.calls: list[str] = []
         self.modules: set[str] = set()
+
+    def ask_of_a_builtin(self, test: ast.AST) -> bool:
+        """`assert sum(10, 15) == 6`: the program is to define a builtin's name. Only the left is asked."""
+        match test:
+            case ast.Compare(left=ast.Call(func=ast.Name()) as call, ops=[ast.Eq()]):
+                test.left = ast.Name("_0", ast.Load())
+                self.calls.append(ast.unparse(call))
+        return bool(self.calls)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         # A module cannot be called, so `select(x)` is the program's and `math.isclose(x, y)` is not.

@@ -41,7 +41,7 @@ class SandboxLimits:
     """What one run may use. `memory_bytes` bounds each process and all of them together."""
 
     cpu_seconds: int = 10
-    wall_seconds: float = 15.0
+    wall_seconds: float = 30.0  # the CPU limit is the fair one; this is for those who sleep
     memory_bytes: int = 1 << 30
     processes: int = 32
     open_files: int = 64

@@ -1,0 +1,143 @@
+"""How fast the judges are, each against the plain alternative, side by side in one run.
+
+    python benchmarks/judges.py            # about two minutes on two idle cores
+
+- `math`: verdicts a second of the judge in one process and in a pool of two, against bare math-verify
+  (parse and verify) in one process, on the pairs of tests/judges/math_pairs.py and on plain integers.
+- `sandbox`: time of a sandboxed run against a bare `python -I` subprocess; at most 1.6 times.
+- `hanging`: throughput of a pool with 5% hanging answers against the same pool without; at least 70%.
+
+The two sides of each ratio take turns, so that a busy machine slows both. One JSON object per part.
+"""
+
+import argparse
+import json
+import logging
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from agon.game.problem import Problem  # noqa: E402
+from agon.judges.languages import language  # noqa: E402
+from agon.judges.math import MathJudge  # noqa: E402
+from agon.judges.pool import JudgePool  # noqa: E402
+from agon.judges.sandbox import SandboxLimits, run_program  # noqa: E402
+from tests.judges import own_judges  # noqa: E402
+from tests.judges.math_pairs import DIFFERENT, EQUAL  # noqa: E402
+
+Pair = tuple[str, str]
+
+
+def seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def bare_math_verify(pairs: Sequence[Pair]) -> list[bool]:
+    from math_verify import parse, verify
+
+    return [verify(parse(f"${gold}$"), parse(f"${answer}$")) for gold, answer in pairs]
+
+
+def math(rounds: int) -> dict[str, Any]:
+    logging.disable(logging.CRITICAL)
+    table = [pair for group in (*EQUAL.values(), *DIFFERENT.values()) for pair in group]
+    integers = [(str(number), str(number + number % 2)) for number in range(300)]
+    judge = MathJudge()
+    judge.warm()
+    bare_math_verify(table[:50])
+    shown: dict[str, Any] = {}
+    with JudgePool("math", workers=2) as pool:
+        pool.judge_all([(_problem("1"), "1")] * 10)
+        for name, pairs in (("table", table), ("integers", integers)):
+            asked = [(_problem(gold), answer) for gold, answer in pairs]
+            times: dict[str, list[float]] = {"math-verify": [], "judge": [], "pool": []}
+            for _ in range(rounds):
+                times["math-verify"].append(seconds(lambda pairs=pairs: bare_math_verify(pairs)))
+                times["judge"].append(seconds(lambda asked=asked: [judge.judge(*pair) for pair in asked]))
+                times["pool"].append(seconds(lambda asked=asked: pool.judge_all(asked)))
+            rate = {side: len(pairs) / statistics.median(taken) for side, taken in times.items()}
+            shown[name] = {f"{side} per second": round(value, 1) for side, value in rate.items()}
+            shown[name]["judge / math-verify"] = round(rate["judge"] / rate["math-verify"], 2)
+            shown[name]["pool / math-verify"] = round(rate["pool"] / rate["math-verify"], 2)
+    return shown
+
+
+def sandbox(rounds: int) -> dict[str, Any]:
+    program = "import sys\nprint(sum(map(int, sys.stdin.read().split())))\n"
+    stdin = " ".join(map(str, range(1000))).encode()
+    python = language("python")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "program.py")
+        Path(path).write_text(program, encoding="utf-8")
+        command = python.command(path)
+        bare, boxed = [], []
+        for _ in range(rounds):
+            bare.append(
+                seconds(lambda: subprocess.run(command, input=stdin, capture_output=True, check=True))
+            )
+            boxed.append(seconds(lambda: run_program(program, stdin, python, SandboxLimits())))
+    return {
+        "runs": rounds,
+        "bare median ms": round(1000 * statistics.median(bare), 1),
+        "sandboxed median ms": round(1000 * statistics.median(boxed), 1),
+        "sandboxed / bare (medians)": round(statistics.median(boxed) / statistics.median(bare), 2),
+        "sandboxed / bare (totals)": round(sum(boxed) / sum(bare), 2),
+        "promised at most": 1.6,
+    }
+
+
+def hanging(answers: int) -> dict[str, Any]:
+    problem = _problem("right")
+    healthy = [(problem, "work")] * answers
+    shown: dict[str, Any] = {"answers": answers, "deadline": 1.0, "promised at least": 0.7}
+    with JudgePool(own_judges.misbehave, workers=2, deadline=1.0) as pool:
+        pool.judge_all(healthy[:50])
+        for kind in ("sleep", "hang"):
+            mixed = [(problem, kind if number % 20 == 10 else "work") for number in range(answers)]
+            ratios = []
+            for _ in range(3):
+                without = seconds(lambda: pool.judge_all(healthy))
+                ratios.append(without / seconds(lambda mixed=mixed: pool.judge_all(mixed)))
+            name = "waiting" if kind == "sleep" else "computing"
+            shown[f"throughput kept, 5% {name} for ever"] = round(statistics.median(ratios), 2)
+        shown["timeouts"] = pool.counts.timeouts
+    return shown
+
+
+def _problem(gold: str) -> Problem:
+    return Problem(id="p", prompt="", task="t", answer=gold)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", choices=("math", "sandbox", "hanging"), action="append")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work, to see that it runs")
+    arguments = parser.parse_args()
+    small = arguments.quick
+    parts: dict[str, Callable[[], dict[str, Any]]] = {
+        "math": lambda: math(1 if small else 3),
+        "sandbox": lambda: sandbox(10 if small else 100),
+        "hanging": lambda: hanging(200 if small else 2000),
+    }
+    for name in arguments.only or parts:
+        print(
+            json.dumps({"part": name, "cores": os.cpu_count(), "load": os.getloadavg()[0], **parts[name]()}),
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
