@@ -2,11 +2,8 @@
 
 import contextlib
 import os
-import pickle
 import selectors
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -19,12 +16,10 @@ from agon.game.problem import Problem
 from agon.game.verdict import Verdict
 from agon.judges.judge import Judge
 from agon.judges.limits import Limits, PoolCounts
-from agon.judges.nursery import ORDER_BYTES, Request, Upbringing
+from agon.judges.nursery import Request, Upbringing
+from agon.judges.nursery_link import LONGEST_START, NurseryLink, pickled
 from agon.judges.wire import DisconnectedError, ReplyReader, send_request
 
-# Importing a judge (sympy, reasoning-gym) is not part of any verdict; this only bounds a broken start.
-_LONGEST_START = 180.0
-_LONGEST_SEND = 10.0
 # A verdict is overdue after this many times the usual one, but not before `_LEAST_PATIENCE`: at 5%
 # hanging answers, four times keeps 83% of the throughput of workers that would never hang.
 _OVERDUE = 4.0
@@ -59,7 +54,7 @@ class Dispatcher:
     def __init__(self, judge: Judge, workers: int, limits: Limits) -> None:
         if workers < 1:
             raise InputError(f"A pool needs at least one worker, not {workers}.")
-        self._upbringing = Upbringing(_pickled(judge), limits.memory_bytes, limits.verdicts_per_worker)
+        self._upbringing = Upbringing(pickled(judge), limits.memory_bytes, limits.verdicts_per_worker)
         self._limits = limits
         self._places = workers
         self.counts = PoolCounts()
@@ -82,10 +77,10 @@ class Dispatcher:
 
     def add(self, task: Task) -> None:
         with self._lock:
-            if self._closed:
-                raise RuntimeError("The judge pool is closed.")
             if self._failure is not None:
                 raise RuntimeError(self._failure)
+            if self._closed:
+                raise RuntimeError("The judge pool is closed.")
             self._waiting.append(task)
         self._ring()
 
@@ -120,20 +115,22 @@ class Dispatcher:
         if key.fileobj is self._alarm:
             with contextlib.suppress(BlockingIOError):
                 self._alarm.recv(4096)
-        elif key.fileobj is self._control:
+        elif key.fileobj is self._nursery.control:
             self._hear_nursery()
         elif key.data in self._workers:
             self._hear(key.data)
 
     def _hand_out(self) -> None:
         """Give waiting answers to idle workers, and ask for workers where a place is free."""
-        if not self._ready:
+        if not self._nursery.ready:
             return
         # Beyond the limit, overdue verdicts hold their places again.
         aside = min(sum(worker.aside for worker in self._workers), self._limits.aside)
         free = self._places + aside - len(self._workers)
         for _ in range(free):
-            self._fork()
+            worker = _Worker(self._nursery.fork())
+            self._workers.append(worker)
+            self._selector.register(worker.socket, selectors.EVENT_READ, worker)
         for worker in list(self._workers):
             if worker.pid is not None and worker.task is None:
                 task = self._next_task()
@@ -187,8 +184,8 @@ class Dispatcher:
         times += [
             worker.started + self._patience() for worker in self._workers if worker.task and not worker.aside
         ]
-        if not self._ready:
-            times.append(self._nursery_started + _LONGEST_START)
+        if not self._nursery.ready:
+            times.append(self._nursery.overdue_at)
         return max(0.0, min(times) - now) if times else None
 
     def _patience(self) -> float:
@@ -196,8 +193,8 @@ class Dispatcher:
 
     def _check_the_clock(self) -> None:
         now = time.monotonic()
-        if not self._ready and now > self._nursery_started + _LONGEST_START:
-            self._give_up(f"The judge did not start within {_LONGEST_START:.0f} seconds.")
+        if not self._nursery.ready and now > self._nursery.overdue_at:
+            self._give_up(f"The judge did not start within {LONGEST_START:.0f} seconds.")
         for worker in list(self._workers):
             task, spent = worker.task, now - worker.started
             if task is None:
@@ -247,76 +244,39 @@ class Dispatcher:
         self._selector.unregister(worker.socket)
         worker.socket.close()
         self.counts = replace(self.counts, replaced=self.counts.replaced + 1)
-        if worker.pid is not None and self._ready:
-            self._order(worker.pid.to_bytes(ORDER_BYTES, "big"))
+        if worker.pid is not None and self._nursery.ready:
+            self._nursery.end_worker(worker.pid)
 
     # The nursery.
 
     def _start_nursery(self) -> None:
-        self._control, theirs = socket.socketpair()
-        self._control.settimeout(_LONGEST_SEND)
-        self._nursery_reader = ReplyReader()
-        self._nursery_started = time.monotonic()
+        self._nursery = NurseryLink(self._upbringing)
         self._verdicts_at_start = self.counts.verdicts
-        self._ready = False
-        self._nursery = subprocess.Popen(
-            [sys.executable, "-P", "-m", "agon.judges.nursery", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-            env=_environment(),
-        )
-        theirs.close()
-        self._selector.register(self._control, selectors.EVENT_READ)
-        with contextlib.suppress(OSError):  # a nursery that died at once is noticed when it is heard
-            send_request(self._control, self._upbringing)
+        self._selector.register(self._nursery.control, selectors.EVENT_READ)
+
+    def _end_nursery(self) -> None:
+        self._selector.unregister(self._nursery.control)
+        self._nursery.end()
 
     def _hear_nursery(self) -> None:
         try:
-            self._nursery_reader.feed(self._control)
-            while (reply := self._nursery_reader.take()) is not None:
-                if "failed" in reply:
-                    self._give_up(f"The judge could not be loaded in a worker:\n{reply['failed']}")
-                else:
-                    self._ready = True
+            failed = self._nursery.hear()
         except (DisconnectedError, OSError, ValueError):
             self._replace_nursery()
+        else:
+            if failed is not None:
+                self._give_up(f"The judge could not be loaded in a worker:\n{failed}")
 
     def _replace_nursery(self) -> None:
         """The nursery died, and its workers with it; one that was of no use is not tried again."""
-        if not self._ready or self.counts.verdicts == self._verdicts_at_start:
-            self._give_up(self._failure or "The judge could not be loaded in a worker: its process died.")
+        if not self._nursery.ready or self.counts.verdicts == self._verdicts_at_start:
+            self._give_up("The judge could not be loaded in a worker: its process died.")
             return
-        self._ready = False
+        self._nursery.ready = False
         for worker in list(self._workers):
             self._lose(worker, "The judge's worker died with the process that bore it.")
         self._end_nursery()
         self._start_nursery()
-
-    def _fork(self) -> None:
-        ours, theirs = socket.socketpair()
-        ours.settimeout(_LONGEST_SEND)
-        worker = _Worker(ours)
-        self._workers.append(worker)
-        self._selector.register(ours, selectors.EVENT_READ, worker)
-        self._order(bytes(ORDER_BYTES), theirs)
-        theirs.close()
-
-    def _order(self, order: bytes, attached: socket.socket | None = None) -> None:
-        descriptors = [attached.fileno()] if attached is not None else []
-        with contextlib.suppress(OSError):  # a dead nursery is noticed when it is heard
-            socket.send_fds(self._control, [order], descriptors)
-
-    def _end_nursery(self) -> None:
-        with contextlib.suppress(KeyError):
-            self._selector.unregister(self._control)
-        self._control.close()
-        try:
-            self._nursery.wait(10)
-        except subprocess.TimeoutExpired:
-            self._nursery.kill()
-            self._nursery.wait()
 
     def _give_up(self, sentence: str) -> None:
         with self._lock:
@@ -343,25 +303,3 @@ class Dispatcher:
     def _abandon(self, task: Task) -> None:
         reason = RuntimeError(self._failure) if self._failure else RuntimeError("The judge pool was closed.")
         task.future.set_exception(reason)
-
-
-def _pickled(judge: Judge) -> bytes:
-    module = getattr(judge, "__module__", None) or type(judge).__module__
-    wrapped = getattr(judge, "function", None)
-    if "__main__" in (module, getattr(wrapped, "__module__", None)):
-        raise InputError(
-            "A judge defined in the script that is being run cannot be loaded by a worker: "
-            "put it into a module and import it."
-        )
-    try:
-        return pickle.dumps(judge)
-    except Exception as fault:
-        raise InputError(f"The judge cannot be sent to a worker process: {fault}") from fault
-
-
-def _environment() -> dict[str, str]:
-    """Ours, with the module path of this process, one thread per library and a fixed hash seed, so
-    that a verdict does not depend on the order of a set."""
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    return {**os.environ, **threads, "PYTHONPATH": path, "PYTHONHASHSEED": "0", "CUDA_VISIBLE_DEVICES": ""}

@@ -72,7 +72,7 @@ def read_shape(text: str, depth: int = 0) -> Shape:
     >>> read_shape(r"\{1, 2\}")
     Listing(bracket='set', items=(Expression(text='1'), Expression(text='2')))
     """
-    text = text.strip()
+    text = _bare(text)
     if depth > _DEEPEST:
         return Expression(text)
     if _THOUSANDS.match(text):
@@ -92,6 +92,22 @@ def read_shape(text: str, depth: int = 0) -> Shape:
     if r"\pm" in text:
         return Listing("none", _flatten([text], depth))
     return Expression(text)
+
+
+def _bare(text: str) -> str:
+    """Without brackets that enclose one thing: ((x)), {x}. The engine's parser takes exponential time
+    on deep ones."""
+    text = text.strip()
+    while (
+        text[:1] in ("(", "{")
+        and text[-1:] == {"(": ")", "{": "}"}[text[0]]
+        and matching(text, 0) == len(text) - 1
+    ):
+        inside = text[1:-1].strip()
+        if not inside or len(split_top(inside, _COMMA)) > 1:
+            break
+        text = inside
+    return text
 
 
 def as_list(text: str) -> Listing | None:
@@ -124,8 +140,6 @@ def _enclosed(text: str, depth: int) -> Shape | None:
     if not text or text[0] not in "([" or matching(text, 0) != len(text) - 1:
         return None
     items = split_top(text[1:-1], _COMMA)
-    if len(items) == 1 and text[0] == "(" and text[-1] == ")":
-        return read_shape(items[0], depth + 1)
     bracket = _BRACKETS.get((text[0], text[-1]))
     if bracket is None or not all(items):
         return None

@@ -17,7 +17,7 @@ _UNREADABLE = re.compile(
     r"'|!\s*!|\\prime|\\top|\^\{(?:T|\\ast|\*|\\dagger|c|C|\\circ)\}|\\dagger|\\[lcvdi]?dots|\.\.|\\text|\\bmod|\\pmod"
     r"|\\gcd|\\lcm|\\operatorname|\\overline|\\bar|\\hat|\\tilde|\\vec|\d \d|\\to(?![A-Za-z])|[^\x00-\x7f]"
 )
-_DEEPEST = 30
+_DEEPEST = 15
 _POINTS = 4
 _TRIES = 10
 _EXACT_DIGITS = 60
