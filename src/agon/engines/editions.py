@@ -43,7 +43,11 @@ class Shelf:
         if folder is not None:
             Path(folder).mkdir(parents=True, exist_ok=True)
         parent = str(folder) if folder is not None else _memory()
-        self._root = Path(tempfile.mkdtemp(prefix="agon-adapters-", dir=parent)).resolve()
+        # Goes when it is closed or when the process ends, whichever is first.
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="agon-adapters-", dir=parent, ignore_cleanup_errors=True
+        )
+        self._root = Path(self._folder.name).resolve()
         # Two runs may share servers, and one run may come back after a crash: names must not meet.
         self._mark = secrets.token_hex(4)
         self._numbers = count(1)
@@ -72,7 +76,7 @@ class Shelf:
         return f"-{self._mark}-" in name
 
     def close(self) -> None:
-        shutil.rmtree(self._root, ignore_errors=True)
+        self._folder.cleanup()
 
     def _write(self, source: str, policy: str, version: int) -> Edition:
         number = next(self._numbers)

@@ -64,8 +64,10 @@ class Replica:
 
     def models(self) -> tuple[str, int, dict[str, str]]:
         """The base's name and room for tokens, and every adapter by name with the folder it came from."""
-        cards = self._json("GET", "/v1/models")["data"]
-        base = next(card for card in cards if card.get("parent") is None)
+        cards = self._json("GET", "/v1/models").get("data", [])
+        base = next((card for card in cards if card.get("parent") is None), None)
+        if base is None or "max_model_len" not in base:
+            raise UnfitError("does not list a model as vLLM does")
         adapters = {card["id"]: card["root"] for card in cards if card.get("parent") is not None}
         return base["id"], base["max_model_len"], adapters
 
@@ -151,7 +153,10 @@ class Replica:
     ) -> dict[str, Any]:
         status, text = self._call(method, path, body, timeout_s or self._control_timeout_s)
         if status == 200:
-            return json.loads(text)
+            try:
+                return dict(json.loads(text))
+            except (ValueError, TypeError) as error:
+                raise UnfitError(f"{path} does not answer as vLLM does: {text[:100]!r}") from error
         if status in (400, 422):
             raise InputError(f"The server {self.url} refuses a request: {_message(text)}")
         if status == 401:
