@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,10 @@ def bare_math_verify(pairs: Sequence[Pair]) -> list[bool]:
     return [verify(parse(f"${gold}$"), parse(f"${answer}$")) for gold, answer in pairs]
 
 
+def judge_here(judge: MathJudge, asked: Sequence[tuple[Problem, str]]) -> list[bool]:
+    return [judge.judge(*pair).correct for pair in asked]
+
+
 def math(rounds: int) -> dict[str, Any]:
     logging.disable(logging.CRITICAL)
     table = [pair for group in (*EQUAL.values(), *DIFFERENT.values()) for pair in group]
@@ -63,9 +68,9 @@ def math(rounds: int) -> dict[str, Any]:
             asked = [(_problem(gold), answer) for gold, answer in pairs]
             times: dict[str, list[float]] = {"math-verify": [], "judge": [], "pool": []}
             for _ in range(rounds):
-                times["math-verify"].append(seconds(lambda pairs=pairs: bare_math_verify(pairs)))
-                times["judge"].append(seconds(lambda asked=asked: [judge.judge(*pair) for pair in asked]))
-                times["pool"].append(seconds(lambda asked=asked: pool.judge_all(asked)))
+                times["math-verify"].append(seconds(partial(bare_math_verify, pairs)))
+                times["judge"].append(seconds(partial(judge_here, judge, asked)))
+                times["pool"].append(seconds(partial(pool.judge_all, asked)))
             rate = {side: len(pairs) / statistics.median(taken) for side, taken in times.items()}
             shown[name] = {f"{side} per second": round(value, 1) for side, value in rate.items()}
             shown[name]["judge / math-verify"] = round(rate["judge"] / rate["math-verify"], 2)
@@ -107,8 +112,8 @@ def hanging(answers: int) -> dict[str, Any]:
             mixed = [(problem, kind if number % 20 == 10 else "work") for number in range(answers)]
             ratios = []
             for _ in range(3):
-                without = seconds(lambda: pool.judge_all(healthy))
-                ratios.append(without / seconds(lambda mixed=mixed: pool.judge_all(mixed)))
+                without = seconds(partial(pool.judge_all, healthy))
+                ratios.append(without / seconds(partial(pool.judge_all, mixed)))
             name = "waiting" if kind == "sleep" else "computing"
             shown[f"throughput kept, 5% {name} for ever"] = round(statistics.median(ratios), 2)
         shown["timeouts"] = pool.counts.timeouts

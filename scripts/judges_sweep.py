@@ -83,7 +83,7 @@ def mutants(program: str) -> Iterator[str]:
             node.value += 1
             yield ast.unparse(tree)
             node.value -= 1
-    yield program + "\nprint(0)\n"
+    yield "print(0)\n" + program
 
 
 def wrong_mutant(problem: Problem, program: str, tries: int = 4) -> str:

@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 
@@ -13,7 +14,7 @@ from agon.cli import main
 needs_sandbox = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
 
-def judge(monkeypatch, capsys, lines: list[object], *arguments: str) -> list[dict]:
+def judge(monkeypatch, capsys, lines: Sequence[object], *arguments: str) -> list[dict]:
     text = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
     assert main(["judge", *arguments]) == 0

@@ -200,7 +200,8 @@ def _equal_chains(gold: list[str], answer: list[str]) -> bool:
             return len(answer) <= 8 and all(_equal_sides(value, side) for side in answer[1:])
     if len(answer) != 2 or any(has_words(side) for side in (*gold, *answer)):
         return False
-    return proportional(*(f"({left})-({right})" for left, right in (gold, answer)), sign_matters=False)
+    first, second = (f"({left})-({right})" for left, right in (gold, answer))
+    return proportional(first, second, sign_matters=False)
 
 
 def _equal_sides(gold: str, answer: str) -> bool:

@@ -23,7 +23,7 @@ from agon.game.problem import Problem
 from agon.game.verdict import Verdict
 from agon.judges.dispatcher import Dispatcher, Task
 from agon.judges.judge import Judge
-from agon.judges.limits import Limits, PoolCounts, limits_of
+from agon.judges.limits import PoolCounts, limits_of
 from agon.judges.registry import as_judge, build
 
 
@@ -41,10 +41,12 @@ class JudgePool:
         **options: Any,
     ) -> None:
         self.judge = build(judge, **options) if isinstance(judge, str) else as_judge(judge)
-        given = {"deadline": deadline, "memory_bytes": memory_bytes, "patience": patience}
         own = limits_of(self.judge)
-        self.limits: Limits = replace(
-            own, **{name: value for name, value in given.items() if value is not None}
+        self.limits = replace(
+            own,
+            deadline=own.deadline if deadline is None else deadline,
+            memory_bytes=own.memory_bytes if memory_bytes is None else memory_bytes,
+            patience=own.patience if patience is None else patience,
         )
         self._dispatcher = Dispatcher(self.judge, workers, self.limits)
         self._closing = threading.Lock()
