@@ -25,7 +25,8 @@ def logits(model: PreTrainedModel | PeftModel) -> torch.Tensor:
 
 
 def test_an_edition_holds_the_policys_present_weights(pair: Pair, tmp_path: Path) -> None:
-    edition = Shelf(pair, tmp_path).publish("B", 3)
+    shelf = Shelf(pair, tmp_path)
+    edition = shelf.publish("B", 3)
     loaded = PeftModel.from_pretrained(tiny.model(), edition.path)
     with pair.speaking("B"):
         expected = logits(pair.model)
@@ -34,7 +35,8 @@ def test_an_edition_holds_the_policys_present_weights(pair: Pair, tmp_path: Path
 
 
 def test_the_base_as_an_adapter_changes_nothing(pair: Pair, tmp_path: Path) -> None:
-    edition = Shelf(pair, tmp_path).publish_base()
+    shelf = Shelf(pair, tmp_path)
+    edition = shelf.publish_base()
     assert edition.policy == "base"
     assert torch.equal(logits(PeftModel.from_pretrained(tiny.model(), edition.path)), logits(tiny.model()))
 
