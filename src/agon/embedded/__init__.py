@@ -1,0 +1,18 @@
+"""The embedded default: a tiny base reasoner that ships with the package, and how it was made.
+
+`traces` says how it reasons, `tokenizer` how it reads, `pretrain` makes it from nothing
+(`python -m agon.embedded.pretrain`), and `quality` measures what a base must have before it is worth
+training: `base/README.md` holds the figures.
+"""
+
+from pathlib import Path
+
+
+def base_path() -> Path:
+    """The folder of the embedded base: config, tokenizer and weights, as `from_pretrained` reads them."""
+    return Path(__file__).parent / "base"
+
+
+def default_recipe() -> Path:
+    """The recipe of `agon train` without arguments."""
+    return Path(__file__).parent / "default.yaml"
