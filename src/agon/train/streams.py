@@ -82,25 +82,32 @@ def loss_mask(batch: Mapping[str, Any]) -> torch.Tensor:
 
 
 def micro_batches(
-    batch: Batch, parts: Sequence[torch.Tensor], stream: Stream, fed: Fed, steps: int, world: int, loss: str
+    batch: Batch,
+    parts: Sequence[torch.Tensor],
+    sizes: Sequence[int],
+    stream: Stream,
+    fed: Fed,
+    micro_batches: int,
+    loss: str,
 ) -> list[Batch]:
     """A stream's micro-batches, each with the weight its loss is multiplied by.
 
     TRL averages a micro-batch over its rows and divides by the window's micro-batches, or divides by
-    the tokens of the generation batch. `steps` is the number of micro-batches per process and round.
+    the tokens of the generation batch. `micro_batches` counts those of all processes in one round.
     With the weights below, a policy's gradient is the mean over all the rows (or tokens) that feed
-    it, whatever was dropped and however many micro-batches belong to the other policy.
+    it, whatever was dropped and however many micro-batches belong to the other policy. `sizes` are
+    the rows of the largest process: the others fill up with masked rows, as TRL gathers row by row.
     """
     items = torch.as_tensor(float(fed.tokens), device=batch["completion_mask"].device)
     return [
         {
-            **_take(batch, part),
+            **_take(batch, part, max(size, 1)),
             "num_items_in_batch": items,
             "policy": stream.policy,
             "stream": stream.name,
-            "weight": _weight(len(part), fed, steps * world, loss),
+            "weight": _weight(size, fed, micro_batches, loss),
         }
-        for part in parts
+        for part, size in zip(parts, sizes, strict=True)
     ]
 
 
@@ -114,17 +121,16 @@ def _weight(rows: int, fed: Fed, micro_batches: int, loss: str) -> float:
     return rows * micro_batches / fed.rows
 
 
-def _take(batch: Batch, rows: torch.Tensor) -> Batch:
-    """Some rows of a batch; no rows becomes one masked row, as every process must run every forward."""
-    empty = len(rows) == 0
-    rows = torch.zeros(1, dtype=torch.long) if empty else rows
+def _take(batch: Batch, rows: torch.Tensor, size: int) -> Batch:
+    """Some rows of a batch, and masked ones up to `size`: every process runs every forward alike."""
+    missing = size - len(rows)
+    chosen = torch.cat([rows, torch.zeros(missing, dtype=torch.long)])
     taken = {
-        key: value[rows.to(value.device)] if isinstance(value, torch.Tensor) and value.dim() else value
+        key: value[chosen.to(value.device)] if isinstance(value, torch.Tensor) and value.dim() else value
         for key, value in batch.items()
     }
-    if empty:
-        taken["completion_mask"] = torch.zeros_like(taken["completion_mask"])
-        taken["advantages"] = torch.zeros_like(taken["advantages"])
+    for name in ("completion_mask", "advantages"):
+        taken[name][len(rows) :] = 0
     return taken
 
 

@@ -13,6 +13,7 @@ resume.
 """
 
 import time
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -98,18 +99,22 @@ class AgonTrainer(GRPOTrainer):
         # then works from the base with adapters disabled. The engine likewise is ours, not TRL's.
         wanted = {"beta": args.beta, "use_vllm": args.use_vllm}
         args.beta, args.use_vllm = 0.0, False
-        super().__init__(
-            model=self.pair.model,
-            reward_funcs=[paid],
-            args=args,
-            train_dataset=_indices(self.problems),
-            # Validation plays duels on the task's own split; the Trainer only asks that there be one.
-            eval_dataset=_indices(self.task.problems("validation")) if args.eval_strategy != "no" else None,
-            processing_class=tokenizer,
-            callbacks=callbacks,
-            optimizers=optimizers,
-            rollout_func=AgonTrainer._rollouts,
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="You are using 'rollout_func'")
+            super().__init__(
+                model=self.pair.model,
+                reward_funcs=[paid],
+                args=args,
+                train_dataset=_indices(self.problems),
+                # Validation plays duels on the task's own split; the Trainer only asks that there be one.
+                eval_dataset=_indices(self.task.problems("validation"))
+                if args.eval_strategy != "no"
+                else None,
+                processing_class=tokenizer,
+                callbacks=callbacks,
+                optimizers=optimizers,
+                rollout_func=AgonTrainer._rollouts,
+            )
         args.beta, args.use_vllm = wanted["beta"], wanted["use_vllm"]
         self.beta = args.beta
         self.chat = Chat(tokenizer, args.dialect, args.chat_template_kwargs)
@@ -199,7 +204,15 @@ class AgonTrainer(GRPOTrainer):
             fed[stream.policy] += self._over_processes(count_fed(batch, split))
         return interleave(
             [
-                micro_batches(batch, split, stream, fed[stream.policy], steps, world, self.loss_type)
+                micro_batches(
+                    batch,
+                    split,
+                    self._largest(split),
+                    stream,
+                    fed[stream.policy],
+                    steps * world,
+                    self.loss_type,
+                )
                 for stream, batch, split in zip(streams, batches, parts, strict=True)
             ]
         )
@@ -207,6 +220,12 @@ class AgonTrainer(GRPOTrainer):
     def _over_processes(self, fed: Fed) -> Fed:
         counts = torch.tensor([fed.rows, fed.tokens, fed.micro_batches], device=self.accelerator.device)
         return Fed(*self.accelerator.reduce(counts, reduction="sum").tolist())
+
+    def _largest(self, parts: Sequence[torch.Tensor]) -> list[int]:
+        """The rows of each micro-batch in the process that has most."""
+        sizes = torch.tensor([[len(part) for part in parts]], device=self.accelerator.device)
+        largest: list[int] = self.accelerator.gather(sizes).max(0).values.tolist()
+        return largest
 
     # Gradients
 

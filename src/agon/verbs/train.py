@@ -34,7 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # the rollout function is ours on purpose
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     if arguments.resume is not None:
         return _resume(arguments)
