@@ -135,6 +135,7 @@ EQUAL: dict[str, list[tuple[str, str]]] = {
         ("5", "5 hours"),
         ("2516_8", "2516"),
         ("4210_{5}", "4210_5"),
+        ("52_8", "52"),
     ],
     "tuples, intervals, sets, lists": [
         ("(1,2)", "(1, 2)"),
@@ -425,6 +426,7 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"\mathbb{R}", r"\mathbb{Q}"),
         (r"\mathbb{Z}^4", r"\mathbb{Z}^5"),
         ("1 < x < 2", "[1,2]"),
+        ("(1,2)", r"1 \le x \le 2"),
         ("1 < x < 2", "(1,3)"),
         (r"\pm 2", "2"),
         (r"1 \pm \sqrt{2}", r"1 + \sqrt{2}"),
@@ -514,6 +516,16 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         (r"\text{ellipse}", "ellipse or circle"),
         ("B", "42"),
         ("42", "B"),
+    ],
+    "documented exceptions: a person would accept these": [
+        ("1", "(-1)^{2n}"),
+        (r"\ln x^2", r"2\ln x"),
+        (r"\frac{x^2}{2} + C", r"\frac{x^2}{2} + c"),
+        ("1 m", "100 cm"),
+        ("42", "42, because 6 times 7 is 42"),
+        ("B", "(B) 42"),
+        (r"\gcd(a, b)", r"\gcd(b, a)"),
+        ("f'(x) + 1", "1 + f'(x)"),
     ],
     "attempts to confuse the reader": [
         ("42", r"42\\ 43"),

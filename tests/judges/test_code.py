@@ -68,7 +68,7 @@ class TestStandardInputAndOutput:
 
     def test_the_first_failing_test_is_named_and_the_last_one_run(self, judge):
         verdict = judge.judge(self.problem, "a, b = map(int, input().split()); print(3); assert a == 1")
-        assert verdict.detail.startswith("Test 2: the program ended with exit code 1: AssertionError")
+        assert verdict.detail.startswith("Test 2: The program ended with exit code 1: AssertionError")
 
     def test_large_input_and_output_pass_through(self, judge):
         numbers = " ".join(map(str, range(200_000)))
@@ -314,4 +314,4 @@ class TestSandbox:
         monkeypatch.setattr(sandbox, "_bubblewrap", lambda *_: ("bwrap", "--no-such-option"))
         verdict = CodeJudge(run_limits=LIMITS).judge(stdio(("1", "1")), "print(1)")
         assert verdict.reason == "error"
-        assert "the sandbox did not start" in verdict.detail
+        assert "The sandbox did not start" in verdict.detail

@@ -98,11 +98,11 @@ def _call(program: str, setup: str, checks: list[Check], run: Run) -> list[list[
         return failed
     lines = [line for line in outcome.stdout.split(b"\n") if line.startswith(mark.encode())]
     if len(lines) != len(calls):
-        return Verdict(False, "wrong", "the program left before its functions had returned.")
+        return Verdict(False, "wrong", "The program left before its functions had returned.")
     try:
         answers = iter([json.loads(line[len(mark) :]) for line in lines])
     except (ValueError, RecursionError):
-        return Verdict(False, "wrong", "the program wrote something that is no value.")
+        return Verdict(False, "wrong", "The program wrote something that is no value.")
     return [[next(answers) for _ in check.calls] for check in checks]
 
 

@@ -91,11 +91,8 @@ class BadGold:
 def check_golds(pool: JudgePool, problems: Sequence[Problem]) -> list[BadGold]:
     """The problems whose own gold answer would not be accepted: no policy can ever solve them.
 
-    The gold is given the way a policy gives it, in a box.
+    The gold is given the way a policy gives it, in a box. Programs have tests and no gold.
     """
-    verdicts = pool.judge_all((problem, rf"\boxed{{{problem.answer}}}") for problem in problems)
-    return [
-        BadGold(problem, verdict)
-        for problem, verdict in zip(problems, verdicts, strict=True)
-        if not verdict.correct
-    ]
+    golds = [problem for problem in problems if problem.tests is None]
+    verdicts = pool.judge_all((problem, rf"\boxed{{{problem.answer}}}") for problem in golds)
+    return [BadGold(gold, said) for gold, said in zip(golds, verdicts, strict=True) if not said.correct]
