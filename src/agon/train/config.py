@@ -125,7 +125,7 @@ class AgonConfig(GRPOConfig):
         self.game  # an unknown method before anything else  # noqa: B018
         if self.bf16 is None:
             # TRL would choose bfloat16 everywhere; most CPUs emulate it, tens of times slower than float32.
-            fits = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+            fits = not self.use_cpu and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
             self.bf16: bool | None = fits and not self.fp16
         if self.use_vllm:
             self.engine = "vllm" if self.vllm_mode == "colocate" else "vllm-server"
