@@ -153,6 +153,7 @@ class AgonTrainer(GRPOTrainer):
             progress=self.on_sampling,
         )
         seconds = time.perf_counter() - started
+        self._note_memory("sampling")
         if self.args.vllm_enable_sleep_mode:
             self.engine.sleep()
         streams = streams_of(duels, self.method)
@@ -297,7 +298,15 @@ class AgonTrainer(GRPOTrainer):
                 else:
                     ours[f"{stream}/{name}"].extend(values)
 
+    def _note_memory(self, phase: str) -> None:
+        """The most GPU memory that a phase of the step had allocated, in GB."""
+        if torch.cuda.is_available() and self.accelerator.device.type == "cuda":
+            self._metrics["train"][f"memory/{phase}"].append(torch.cuda.max_memory_allocated() / 1e9)
+            torch.cuda.reset_peak_memory_stats()
+
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "loss" in logs:
+            self._note_memory("training")
         took = self._metrics["train"].pop("step_time", None)
         if took:
             self._metrics["train"]["time/step"] = took
