@@ -115,10 +115,12 @@ class Evaluation:
         arms = {}
         for arm in self.arms:
             apart = without_draft(arm, plays)
-            alone = apart and [
-                [played[apart.name, problem, number].drafts[0] for number in range(self.samples)]
-                for problem in ids
-            ]
+            alone = None
+            if apart is not None:
+                alone = [
+                    [played[apart.name, problem, number].drafts[0] for number in range(self.samples)]
+                    for problem in ids
+                ]
             arms[arm.name] = arm_figures(grids[arm.name], alone)
         figures: Figures = {"arms": arms}
         if "A" in grids and "B" in grids:

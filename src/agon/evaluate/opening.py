@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from transformers import AutoTokenizer
 from trl.trainer.utils import create_model_from_path
 
+from agon.engines.build import EngineOptions, build_engine
 from agon.engines.chat import Chat
 from agon.engines.protocol import Engine
-from agon.engines.transformers_engine import TransformersEngine, stop_ids
+from agon.engines.vllm_engine import VllmOptions
 from agon.errors import InputError, unknown
 from agon.evaluate.subject import Subject
 from agon.judges.pool import JudgePool
@@ -43,16 +43,17 @@ class Opened:
 
 
 @contextmanager
-def opened(subject: Subject, engine_name: str = "transformers", max_tokens: int = 0) -> Iterator[Opened]:
+def opened(subject: Subject, engine_name: str = "transformers") -> Iterator[Opened]:
     """Load the base and the adapters, and close the engine in the end."""
     if engine_name not in ENGINES:
         raise unknown("engine", engine_name, ENGINES)
     path = _path(subject.model)
     cuda = torch.cuda.is_available()
+    dtype = torch.bfloat16 if cuda else torch.float32
     try:
         base = create_model_from_path(
             path,
-            dtype=torch.bfloat16 if cuda else torch.float32,
+            dtype=dtype,
             device_map="auto" if cuda and engine_name == "transformers" else None,
         )
         tokenizer = AutoTokenizer.from_pretrained(path, padding_side="left")
@@ -66,7 +67,7 @@ def opened(subject: Subject, engine_name: str = "transformers", max_tokens: int 
     else:
         pair = Pair.create(base, policies=1)  # an engine samples from a pair; this one only lends its base
     chat = Chat(tokenizer, subject.config.get("dialect"))
-    engine = _engine(engine_name, path, pair, chat)
+    engine = build_engine(engine_name, pair, chat, path, _options(dtype))
     try:
         for policy in subject.policies:
             engine.sync(policy, 0)
@@ -87,16 +88,12 @@ def judge_for(subject: Subject, task: Task) -> JudgePool:
     return JudgePool(chosen, workers=int(subject.config.get("judge_workers", 2)), **options)
 
 
-def _engine(name: str, path: str, pair: Pair, chat: Chat) -> Engine:
-    stops = stop_ids(pair.model.get_base_model(), chat.tokenizer)
-    if name == "transformers":
-        return TransformersEngine(pair, chat.decode, stops, chat.tokenizer.pad_token_id)
-    from agon.engines.vllm_engine import VllmEngine, VllmOptions
-
-    options: dict[str, Any] = {"dtype": str(pair.model.dtype).removeprefix("torch.")}
+def _options(dtype: torch.dtype) -> EngineOptions:
+    """An engine that evaluates has the card to itself, unlike one beside a trainer."""
+    vllm = VllmOptions(dtype=str(dtype).removeprefix("torch."))
     if torch.cuda.is_available():
-        options["gpu_memory_utilization"] = 0.85
-    return VllmEngine(path, pair, chat.decode, stops, VllmOptions(**options))
+        vllm = replace(vllm, gpu_memory_utilization=0.85)
+    return EngineOptions(vllm=vllm)
 
 
 def _path(model: str) -> str:

@@ -52,7 +52,7 @@ class Subject:
             "top_p": (top_p, "eval_top_p", TOP_P),
             "max_tokens": (max_tokens, "max_completion_length", MAX_TOKENS),
         }
-        chosen = {
+        chosen: dict[str, Any] = {
             name: asked if asked is not None else self.config.get(key, default)
             for name, (asked, key, default) in given.items()
         }

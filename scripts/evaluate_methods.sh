@@ -1,0 +1,32 @@
+#!/bin/sh
+# Train every method on the embedded default, evaluate each run, and print one table and the contrasts.
+#
+#   scripts/evaluate_methods.sh OUT [METHOD...] [-- OPTION...]
+#
+# Options after -- go to `agon train` (for instance --max_steps 10). A run that is there already is not trained
+# again, and an evaluation goes on where it was stopped, so the same command can be repeated.
+set -eu
+
+out=$1
+shift
+methods=""
+while [ $# -gt 0 ] && [ "$1" != "--" ]; do
+    methods="$methods $1"
+    shift
+done
+[ $# -eq 0 ] || shift
+: "${methods:=grpo self-refine coop agon agon-density margin fixed-roles shared hidden shuffled}"
+
+runs=""
+for method in $methods; do
+    run="$out/$method"
+    [ -f "$run/summary.json" ] || agon train --method "$method" --output_dir "$run" "$@"
+    agon eval "$run"
+    runs="$runs $run"
+done
+# shellcheck disable=SC2086
+python "$(dirname "$0")/methods_table.py" $runs
+for method in agon coop grpo; do
+    [ -f "$out/$method/summary.json" ] || exit 0
+done
+agon compare "$out/agon" "$out/coop" "$out/grpo"
