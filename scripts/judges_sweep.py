@@ -94,6 +94,9 @@ def wrong_mutant(problem: Problem, program: str, tries: int = 4) -> str:
     for mutant in [*candidates[:tries], candidates[-1]]:
         for test in problem.tests.stdio:
             outcome = run_program(mutant, test.input.encode(), language("python"), limits)
+            slow = outcome.ending == "timeout" or outcome.code in (-24, 152)
+            if slow:  # it may be right, given time
+                break
             if not outcome.ok or outcome.stdout.decode("utf-8", "replace").split() != test.output.split():
                 return mutant
     raise AssertionError(f"No mutant of {problem.id} is wrong.")
