@@ -44,7 +44,9 @@ class _Living(TorchDispatchMode):
 
 def peak_of_a_step(base: PreTrainedModel, rows: int, length: int) -> int:
     """Bytes beyond the weights that forward and backward of one micro-batch need at their peak."""
-    pair = Pair.create(base.to(torch.bfloat16))
+    for weight in base.parameters():
+        weight.data = weight.data.to(torch.bfloat16)
+    pair = Pair.create(base)
     pair.model.train()
     base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     pair.model.enable_input_require_grads()

@@ -35,7 +35,7 @@ LOAD = Load(problems=1000)
 
 def real_config(model: Architecture) -> Any:
     """The configuration that transformers would read for a row of the table."""
-    shape = {
+    shape: dict[str, Any] = {
         "vocab_size": model.vocab,
         "hidden_size": model.hidden,
         "intermediate_size": model.intermediate,
@@ -50,14 +50,14 @@ def real_config(model: Architecture) -> Any:
         return Qwen3Config(**shape, head_dim=model.head_dim)
     if model.kind == "qwen3_5":
         return Qwen3_5TextConfig(**shape, head_dim=model.head_dim, linear_num_value_heads=model.delta_heads)
-    return Gemma4TextConfig(
-        **shape,
-        head_dim=model.head_dim,
-        global_head_dim=model.global_head_dim,
-        num_kv_shared_layers=model.shared_kv_layers,
-        hidden_size_per_layer_input=model.per_layer_input,
-        sliding_window=model.window,
-    )
+    gemma = {
+        "head_dim": model.head_dim,
+        "global_head_dim": model.global_head_dim,
+        "num_kv_shared_layers": model.shared_kv_layers,
+        "hidden_size_per_layer_input": model.per_layer_input,
+        "sliding_window": model.window,
+    }
+    return Gemma4TextConfig(**{**shape, **gemma})
 
 
 def on_paper(config: Any) -> PreTrainedModel:
@@ -118,7 +118,11 @@ def test_the_cache_is_as_large_as_the_real_one(kind: str) -> None:
 def test_activations_are_what_autograd_holds(
     kind: str, hidden: int, intermediate: int, heads: int, kv_heads: int
 ) -> None:
-    shape = {"hidden_size": hidden, "intermediate_size": intermediate, "num_attention_heads": heads}
+    shape: dict[str, Any] = {
+        "hidden_size": hidden,
+        "intermediate_size": intermediate,
+        "num_attention_heads": heads,
+    }
     head_dim = 64 if kind == "qwen2" else 128
     made = tiny.model(
         kind, num_hidden_layers=3, num_key_value_heads=kv_heads, head_dim=head_dim, vocab_size=200, **shape
