@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,15 @@ else:
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> "Tiny":
+def made(tmp_path_factory: pytest.TempPathFactory) -> "Tiny":
     from tests.vllm.tiny import make_tiny
 
     return make_tiny(tmp_path_factory.mktemp("tiny") / "model")
+
+
+@pytest.fixture
+def tiny(made: "Tiny", tmp_path: Path) -> Iterator["Tiny"]:
+    """The model, its policies put back as they were when the test ends."""
+    made.pair.save(tmp_path / "before")
+    yield made
+    made.pair.load_weights(tmp_path / "before")

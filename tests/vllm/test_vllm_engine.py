@@ -35,7 +35,7 @@ def luck() -> list[float]:
 
 
 @pytest.fixture(scope="module")
-def started(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+def started(made: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
     adapters = tmp_path_factory.mktemp("adapters")
     options = VllmOptions(
         dtype="float32", max_model_len=512, max_num_seqs=64, enforce_eager=True, adapter_dir=str(adapters)
@@ -47,14 +47,14 @@ def started(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
     seed()
     before = luck()
     seed()
-    engine = VllmEngine(str(tiny.path), tiny.pair, tiny.chat.decode, tiny.stop_ids, options)
+    engine = VllmEngine(str(made.path), made.pair, made.chat.decode, made.stop_ids, options)
     yield Started(engine, adapters, before, luck())
     engine.close()
     assert list(adapters.iterdir()) == []
 
 
 @pytest.fixture
-def engine(started: Started) -> VllmEngine:
+def engine(tiny: Tiny, started: Started) -> VllmEngine:
     for policy in ("A", "B"):
         started.engine.sync(policy, 0)
     return started.engine
@@ -150,15 +150,15 @@ def test_a_completion_keeps_its_end_token_and_says_why_it_ended(tiny: Tiny, engi
 
 
 def test_a_request_submitted_later_overtakes_a_long_one(tiny: Tiny, engine: VllmEngine) -> None:
-    # No token ends these two, so their lengths are known.
     long, short = Sampling(200, temperature=0.0), Sampling(2, temperature=0.0)
-    assert len(tiny.greedy("A", "1+1=?", 200)) == 200
-    engine.submit([tiny.request("long", "A", "1+1=?", long), tiny.request("draft", "A", "1+1=?", short)])
+    # A prompt that no token ends early.
+    text = next(text for text in map(str, range(50)) if len(tiny.greedy("A", text, 200)) == 200)
+    engine.submit([tiny.request("long", "A", text, long), tiny.request("draft", "A", text, short)])
     order = []
     while finished := engine.collect():
         order += [done.request.key for done in finished]
         if order[-1] == "draft":
-            engine.submit([tiny.request("challenge", "B", "1+1=?", short)])
+            engine.submit([tiny.request("challenge", "B", text, short)])
     assert order == ["draft", "challenge", "long"]
 
 

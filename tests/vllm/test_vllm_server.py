@@ -19,9 +19,9 @@ OPTIONS = ServerOptions(heartbeat_s=0.3, patience_s=120.0)
 
 
 @pytest.fixture(scope="module")
-def pool(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
+def pool(made: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
     logs = tmp_path_factory.mktemp("logs")
-    servers = [Server(tiny.path, logs / f"{number}.log") for number in range(2)]
+    servers = [Server(made.path, logs / f"{number}.log") for number in range(2)]
     yield servers
     for server in servers:
         server.kill()

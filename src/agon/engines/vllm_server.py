@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from agon.engines.editions import Edition, Shelf, check_request
 from agon.engines.protocol import Capabilities, Finished, Request
@@ -45,6 +46,7 @@ class ServerOptions:
 class _Job:
     """A request, how often it has failed, and where last."""
 
+    number: int
     request: Request
     failures: int = 0
     failed_on: Replica | None = None
@@ -72,15 +74,18 @@ class VllmServerEngine:
         self._replicas = [Replica(url, *settings) for url in dict.fromkeys(base_urls)]
         self._shelf = Shelf(pair, self._options.adapter_dir)
         # Everything below, and the state of the replicas, is read and written under this lock.
-        self._changed = threading.Condition()
+        lock = threading.RLock()
+        self._changed = threading.Condition(lock)
+        self._to_do = threading.Condition(lock)  # what idle workers wait for, and nobody else
         self._wanted: dict[str, Edition] = {}
         self._generation = 0  # of `_wanted`
         self._versions: dict[str, int] = {BASE: 0}
         self._base_name: str | None = None
         self._max_model_len = 0
         self._waiting: deque[_Job] = deque()
-        self._pending: list[Request] = []
-        self._finished: list[tuple[Request, Answer]] = []
+        self._numbers = count()
+        self._pending: dict[int, Request] = {}
+        self._finished: list[tuple[_Job, Answer]] = []
         self._failure: Exception | None = None
         self._dark_since: float | None = time.monotonic()  # since when no server is ready
         self._workers = 0
@@ -98,12 +103,12 @@ class VllmServerEngine:
             self._versions[BASE] = version
             return
         with self._changed:
-            under_way = sum(request.policy == policy for request in self._pending)
+            under_way = sum(request.policy == policy for request in self._pending.values())
         if under_way:
             raise RuntimeError(f"Policy '{policy}' cannot change while {under_way} of its requests run.")
         edition = self._shelf.publish(policy, version)
         with self._changed:
-            if BASE not in self._wanted and any(request.policy == BASE for request in self._pending):
+            if BASE not in self._wanted and BASE in {request.policy for request in self._pending.values()}:
                 raise RuntimeError("The first sync cannot happen while requests for the base run.")
             old = self._wanted.get(policy)
             self._wanted[policy] = edition
@@ -129,13 +134,14 @@ class VllmServerEngine:
         for request in requests:
             check_request(request, self._versions, self._max_model_len)
         with self._changed:
-            self._pending += requests
-            self._waiting += [_Job(request) for request in requests]
+            jobs = [_Job(next(self._numbers), request) for request in requests]
+            self._pending.update({job.number: job.request for job in jobs})
+            self._waiting += jobs
             useful = min(len(self._pending), self._options.concurrency * len(self._replicas))
             for _ in range(useful - self._workers):
                 threading.Thread(target=self._work, daemon=True).start()
             self._workers = max(self._workers, useful)
-            self._changed.notify_all()
+            self._to_do.notify(len(jobs))
 
     def collect(self) -> list[Finished]:
         with self._changed:
@@ -145,10 +151,10 @@ class VllmServerEngine:
             if self._failure:
                 raise self._failure
             finished, self._finished = self._finished, []
-            done = {id(request) for request, _ in finished}
-            self._pending = [request for request in self._pending if id(request) not in done]
+            for job, _ in finished:
+                del self._pending[job.number]
         # Decoded here because a tokenizer belongs to one thread.
-        return [Finished(request, self._rollout(request, answer)) for request, answer in finished]
+        return [Finished(job.request, self._rollout(job.request, answer)) for job, answer in finished]
 
     def replicas(self) -> dict[str, str]:
         """Every server's address and state: ready, or why it is left out."""
@@ -168,6 +174,7 @@ class VllmServerEngine:
             self._waiting.clear()
             ready = [replica for replica in self._replicas if replica.ready]
             self._changed.notify_all()
+            self._to_do.notify_all()
         for replica in self._replicas:
             replica.hang_up()
         for replica in ready:
@@ -249,6 +256,8 @@ class VllmServerEngine:
         elif self._dark_since is None:
             self._dark_since = time.monotonic()
         self._changed.notify_all()
+        if ready:
+            self._to_do.notify_all()
 
     def _await_replica(self) -> None:
         with self._changed:
@@ -278,7 +287,6 @@ class VllmServerEngine:
             try:
                 answer = replica.complete(job.request, self._model(job.request), self._stop_ids)
             except ReplicaError as error:
-                self._leave_out(replica, error)
                 self._redo(replica, job, error)
             except Exception as error:
                 self._fail(error)
@@ -287,7 +295,7 @@ class VllmServerEngine:
                 with self._changed:
                     replica.outstanding -= 1
                     replica.strikes = 0
-                    self._finished.append((job.request, answer))
+                    self._finished.append((job, answer))
                     self._changed.notify_all()
 
     def _take(self) -> tuple[Replica, _Job] | None:
@@ -303,7 +311,7 @@ class VllmServerEngine:
                     replica = min(free, key=lambda replica: (replica is job.failed_on, replica.outstanding))
                     replica.outstanding += 1
                     return replica, job
-                self._changed.wait()
+                self._to_do.wait()
         return None
 
     def _model(self, request: Request) -> str:
@@ -334,9 +342,11 @@ class VllmServerEngine:
                 )
             )
         with self._changed:
+            if replica.ready:  # the first to notice; the others that it lets down are no news
+                self._leave_out(replica, error)
             replica.outstanding -= 1
             self._waiting.appendleft(job)
-            self._changed.notify_all()
+            self._to_do.notify()
 
     def _fail(self, error: Exception) -> None:
         with self._changed:

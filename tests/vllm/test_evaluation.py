@@ -1,0 +1,50 @@
+"""The same evaluation on both engines agrees within sampling error."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agon.cli import main
+from agon.evaluate.compare import compare, enter
+from agon.evaluate.statistics import holm
+from tests.evaluate.tiny import save_base, save_problems, save_run
+
+PROBLEMS = 500
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A pair evaluated on 500 problems by each engine: same weights, decoding and seed."""
+    folder = tmp_path_factory.mktemp("engines")
+    base = save_base(folder / "base", head_dim=32)  # vLLM's CPU attention has no smaller heads
+    problems = save_problems(folder / "bits.jsonl", PROBLEMS, validation=0)
+    run = save_run(folder / "pair", base, problems)
+    made = {}
+    for engine in ("transformers", "vllm"):
+        made[engine] = folder / engine
+        words = ["--engine", engine, "--output", str(made[engine]), "--max-tokens", "3", "--direction", "AB"]
+        assert main(["eval", str(run), *words]) == 0
+    return made
+
+
+def test_every_arm_agrees_within_sampling_error(outputs: dict[str, Path]) -> None:
+    arms = json.loads((outputs["vllm"] / "bits-test" / "result.json").read_text())["arms"]
+    contrasts = {}
+    for arm in arms:
+        entrants = [enter(str(folder), arm=arm) for folder in outputs.values()]
+        assert [entrant.result["n"] for entrant in entrants] == [PROBLEMS] * 2
+        (contrasts[arm],) = compare(entrants)["contrasts"]
+    for arm, row in contrasts.items():
+        print(arm, f"{row['difference']:+.3f}", [round(end, 3) for end in row["ci95"]], f"p {row['p']:.2f}")
+    assert min(holm([row["p"] for row in contrasts.values()])) > 0.05
+    assert len(contrasts) == 7
+
+
+def test_the_engines_did_sample_differently(outputs: dict[str, Path]) -> None:
+    """Or the agreement would be of a file with itself."""
+    one, other = ((folder / "bits-test" / "samples.jsonl").read_text() for folder in outputs.values())
+    assert one != other
+    results = [json.loads((folder / "bits-test" / "result.json").read_text()) for folder in outputs.values()]
+    assert [result["engine"] for result in results] == ["transformers", "vllm"]
+    assert results[0]["arms"]["A"]["pass@1"] > 0.2
