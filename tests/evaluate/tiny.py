@@ -46,7 +46,7 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def tiny_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+def tiny_model(tokenizer: PreTrainedTokenizerFast, head_dim: int = 8) -> Qwen3ForCausalLM:
     torch.manual_seed(0)
     config = Qwen3Config(
         vocab_size=len(tokenizer),
@@ -55,7 +55,7 @@ def tiny_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
-        head_dim=8,
+        head_dim=head_dim,
         max_position_embeddings=2048,
         initializer_range=0.3,
         tie_word_embeddings=False,
@@ -80,9 +80,9 @@ def zero_or_one(count: int, task: str = "bits") -> list[Problem]:
     return [Problem(f"bit-{n}", f"p{n} g{n % 7}?", task, answer=str(n % 2)) for n in range(count)]
 
 
-def save_base(folder: Path) -> Path:
+def save_base(folder: Path, head_dim: int = 8) -> Path:
     tokenizer = tiny_tokenizer()
-    tiny_model(tokenizer).save_pretrained(folder)
+    tiny_model(tokenizer, head_dim).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
@@ -107,7 +107,9 @@ def save_run(
     """A run folder as training leaves it, with adapters that no training has touched."""
     policies = 1 if method in ("grpo", "self-refine") else 2
     pair = Pair.create(
-        tiny_model(tiny_tokenizer()), Adapters(rank=4, alpha=8, noise=0.3, seed=seed), policies=policies
+        Qwen3ForCausalLM.from_pretrained(base),
+        Adapters(rank=4, alpha=8, noise=0.3, seed=seed),
+        policies=policies,
     )
     pair.save(folder / "adapters")
     task = load_task(str(problems))

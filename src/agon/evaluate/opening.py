@@ -93,6 +93,9 @@ def _options(dtype: torch.dtype) -> EngineOptions:
     vllm = VllmOptions(dtype=str(dtype).removeprefix("torch."))
     if torch.cuda.is_available():
         vllm = replace(vllm, gpu_memory_utilization=0.85)
+    else:
+        # vLLM rewinds a seeded request's generator when it cuts a prompt in two, which torch has for CUDA only.
+        vllm = replace(vllm, extra={"enable_chunked_prefill": False})
     return EngineOptions(vllm=vllm)
 
 

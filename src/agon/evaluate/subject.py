@@ -71,11 +71,17 @@ class Subject:
         # The name as it was written for the training run says more than the task's own (a file's path).
         written = self.task.get("spec")
         where, seed = self.task.get("path"), int(self.task.get("seed", 0))
-        task = (
-            load_task(written, path=where, seed=seed)
-            if written
-            else load_task(self.task["name"], path=where, seed=seed, **options)
-        )
+        try:
+            task = (
+                load_task(written, path=where, seed=seed)
+                if written
+                else load_task(self.task["name"], path=where, seed=seed, **options)
+            )
+        except InputError as error:
+            raise InputError(
+                f"The task '{self.task['name']}' of the run '{self.name}' cannot be loaded by its name ({error}) "
+                "Name a task with --task and a direction with --direction."
+            ) from error
         for split, fingerprint in self.task.get("fingerprints", {}).items():
             if task.fingerprint(split) != fingerprint:
                 raise InputError(
