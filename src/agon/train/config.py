@@ -94,6 +94,12 @@ class AgonConfig(GRPOConfig):
     )
     eval_temperature: float = field(default=0.6, metadata={"help": "Temperature of validation."})
     eval_top_p: float = field(default=0.95, metadata={"help": "Nucleus of validation."})
+    final_evaluation: int = field(
+        default=0,
+        metadata={
+            "help": "Test problems on which `agon train` evaluates the finished run (as `agon eval` does)."
+        },
+    )
     log_duels: bool = field(default=True, metadata={"help": "Keep every duel as a JSON line in the run."})
     duels_max_mb: int = field(
         default=2048,

@@ -163,6 +163,7 @@ class Keeper(TrainerCallback):
         task, args = self._trainer.task, self._trainer.args
         return {
             "name": task.name,
+            "spec": self._names["task"],
             "judge": task.judge,
             "path": args.task_path,
             "seed": args.task_seed,
@@ -170,6 +171,7 @@ class Keeper(TrainerCallback):
             "sizes": {split: len(problems) for split, problems in task.splits.items()},
             "fingerprints": {split: task.fingerprint(split) for split in task.splits},
             "dropped": dict(task.dropped),
+            "notes": list(task.notes),
         }
 
     def _take_interrupts(self) -> Any:

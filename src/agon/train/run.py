@@ -55,6 +55,10 @@ class Run:
         loaded = yaml.safe_load(self.config.read_text())
         return dict(loaded)
 
+    def read_task(self) -> dict[str, Any]:
+        """The task the run was started on, with the fingerprints of its splits."""
+        return dict(json.loads(self.task.read_text()))
+
     def write_config(self, config: Mapping[str, Any]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         _replace(self.config, yaml.safe_dump(dict(config), sort_keys=True))

@@ -126,7 +126,9 @@ class AgonTrainer(GRPOTrainer):
             self._last_loaded_step = -1
             self.vllm_generation = _OwnSync()
         self.arena = Arena(self.engine, self.chat, self.judge, args.summary_limit)
-        self.add_callback(Keeper(self, {"model": name, "task": self.task.name}))
+        self.add_callback(
+            Keeper(self, {"model": name, "task": task if isinstance(task, str) else self.task.name})
+        )
 
     # One round of rollouts
 

@@ -21,6 +21,7 @@ from agon.errors import InputError
 if TYPE_CHECKING:
     from agon.train.config import AgonConfig
     from agon.train.recipes import RunArguments
+    from agon.train.run import Run
 
 PARSES_REST = True
 
@@ -82,6 +83,29 @@ def _train(what: "RunArguments", config: "AgonConfig", resume: bool) -> int:
         _say(f"Go on with: agon train --resume {folder}")
         return 130
     _say(f"Finished. The adapters are in {folder / 'adapters'}, everything else beside them in {folder}.")
+    return _close(trainer.run, config) if config.final_evaluation else 0
+
+
+def _close(run: "Run", config: "AgonConfig") -> int:
+    """Show a conversion, evaluate the finished run, and say what to do next."""
+    from rich.console import Console
+
+    from agon.cli import main
+    from agon.train.epilogue import show_conversion
+
+    show_conversion(run, Console())
+    code = main(["eval", str(run.folder), "--limit", str(config.final_evaluation)])
+    if code:
+        return code
+    print(
+        f"""
+What next:
+  agon eval {run.folder}                 the same on all test problems
+  agon train --method grpo                one policy alone, on the same budget
+  agon compare {run.folder} runs/OTHER   two runs, paired by problem
+  agon train recipes/qwen2.5-0.5b-gsm8k.yaml   a real model, on one GPU with the Hub
+Every sample, with its interval and token counts, is in {run.folder / "evaluations"}."""
+    )
     return 0
 
 
