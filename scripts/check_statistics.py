@@ -10,6 +10,7 @@ import argparse
 from math import sqrt
 
 import numpy as np
+from statsmodels.stats.proportion import proportion_confint
 
 from agon.evaluate.statistics import (
     accuracy_interval,
@@ -48,10 +49,15 @@ def answers(rng: np.random.Generator, rates: np.ndarray, samples: int) -> np.nda
 
 
 def paper() -> None:
-    print("| method | paper | Clopper-Pearson, n = 300 |\n| --- | --- | --- |")
+    print("| method | paper | Clopper-Pearson, n = 300 | Jeffreys |\n| --- | --- | --- | --- |")
     for method, percent, low, high in PAPER:
-        exact = [100 * end for end in clopper_pearson(3 * percent, 300)]
-        print(f"| {method} {percent} | [{low}, {high}] | [{exact[0]:.2f}, {exact[1]:.2f}] |")
+        exact = clopper_pearson(3 * percent, 300)
+        jeffreys = proportion_confint(3 * percent, 300, method="jeffreys")
+        print(f"| {method} {percent} | [{low}, {high}] | {ends(exact)} | {ends(jeffreys)} |")
+
+
+def ends(interval: tuple[float, float]) -> str:
+    return "[{:.2f}, {:.2f}]".format(*(100 * end for end in interval))
 
 
 def coverage(runs: int) -> None:
@@ -59,8 +65,8 @@ def coverage(runs: int) -> None:
     for problems, samples, a, b in ACCURACY:
         rng = np.random.default_rng(0)
         truth = a / (a + b)
-        ends = [accuracy_interval(answers(rng, rng.beta(a, b, problems), samples)) for _ in range(10 * runs)]
-        show("accuracy", problems, samples, f"beta({a}, {b})", [low <= truth <= high for low, high in ends])
+        seen = [accuracy_interval(answers(rng, rng.beta(a, b, problems), samples)) for _ in range(10 * runs)]
+        show("accuracy", problems, samples, f"beta({a}, {b})", [low <= truth <= high for low, high in seen])
     for problems, samples, spread, gain in DIFFERENCE:
         rng = np.random.default_rng(0)
         hits = []

@@ -3,8 +3,9 @@
 #
 #   scripts/evaluate_methods.sh OUT [METHOD...] [-- OPTION...]
 #
-# Options after -- go to `agon train` (for instance --max_steps 10). A run that is there already is not trained
-# again, and an evaluation goes on where it was stopped, so the same command can be repeated.
+# Options after -- go to `agon train` (for instance --max_steps 10), those in EVAL to `agon eval` (--limit 100). A run
+# that is there already is not trained again, and an evaluation goes on where it was stopped, so the same command can
+# be repeated.
 set -eu
 
 out=$1
@@ -21,7 +22,8 @@ runs=""
 for method in $methods; do
     run="$out/$method"
     [ -f "$run/summary.json" ] || agon train --method "$method" --output_dir "$run" "$@"
-    agon eval "$run"
+    # shellcheck disable=SC2086
+    agon eval "$run" ${EVAL:-}
     runs="$runs $run"
 done
 # shellcheck disable=SC2086

@@ -177,6 +177,7 @@ def test_the_base_answers_the_same_with_and_without_a_run_around_it(
     [
         (["--samples", "0"], "--samples must be at least 1, not 0"),
         (["--limit", "0"], "--limit must be at least 1, not 0"),
+        (["--rows", "0"], "--rows must be at least 1, not 0"),
         (["--split", "train"], "has no train problems"),
         (["--direction", "AC"], "Unknown direction 'A->C'"),
         (["--engine", "vlm"], "Unknown engine 'vlm': did you mean 'vllm'?"),

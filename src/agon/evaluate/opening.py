@@ -20,8 +20,8 @@ from agon.tasks import Task
 
 ENGINES = ("transformers", "vllm")
 EMBEDDED = "embedded"
-# Problems that are played between two writes to disk. vLLM wants many at once, a CPU few.
-BATCH = {"transformers": 64, "vllm": 512}
+# Problems that vLLM plays between two writes to disk: enough that their last ones cost little.
+VLLM_BATCH = 512
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,7 @@ class Opened:
     pair: Pair
     chat: Chat
     engine: Engine
-
-    @property
-    def batch(self) -> int:
-        return BATCH[self.engine.capabilities.name]
+    batch: int  # problems that are played between two writes to disk
 
     def fingerprints(self) -> dict[str, str]:
         """What identifies the weights that answer."""
@@ -43,10 +40,12 @@ class Opened:
 
 
 @contextmanager
-def opened(subject: Subject, engine_name: str = "transformers") -> Iterator[Opened]:
+def opened(subject: Subject, engine_name: str = "transformers", rows: int = 256) -> Iterator[Opened]:
     """Load the base and the adapters, and close the engine in the end."""
     if engine_name not in ENGINES:
         raise unknown("engine", engine_name, ENGINES)
+    if rows < 1:
+        raise InputError(f"--rows must be at least 1, not {rows}.")
     path = _path(subject.model)
     cuda = torch.cuda.is_available()
     dtype = torch.bfloat16 if cuda else torch.float32
@@ -67,11 +66,11 @@ def opened(subject: Subject, engine_name: str = "transformers") -> Iterator[Open
     else:
         pair = Pair.create(base, policies=1)  # an engine samples from a pair; this one only lends its base
     chat = Chat(tokenizer, subject.config.get("dialect"))
-    engine = build_engine(engine_name, pair, chat, path, _options(dtype))
+    engine = build_engine(engine_name, pair, chat, path, _options(dtype, rows))
     try:
         for policy in subject.policies:
             engine.sync(policy, 0)
-        yield Opened(subject, pair, chat, engine)
+        yield Opened(subject, pair, chat, engine, VLLM_BATCH if engine_name == "vllm" else rows)
     finally:
         engine.close()
 
@@ -88,7 +87,7 @@ def judge_for(subject: Subject, task: Task) -> JudgePool:
     return JudgePool(chosen, workers=int(subject.config.get("judge_workers", 2)), **options)
 
 
-def _options(dtype: torch.dtype) -> EngineOptions:
+def _options(dtype: torch.dtype, rows: int) -> EngineOptions:
     """An engine that evaluates has the card to itself, unlike one beside a trainer."""
     vllm = VllmOptions(dtype=str(dtype).removeprefix("torch."))
     if torch.cuda.is_available():
@@ -96,7 +95,7 @@ def _options(dtype: torch.dtype) -> EngineOptions:
     else:
         # vLLM rewinds a seeded request's generator when it cuts a prompt in two, which torch has for CUDA only.
         vllm = replace(vllm, extra={"enable_chunked_prefill": False})
-    return EngineOptions(vllm=vllm)
+    return EngineOptions(rows=rows, vllm=vllm)
 
 
 def _path(model: str) -> str:

@@ -39,6 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-controls", action="store_true", help="leave out zero-shot, self-cascade and moa"
     )
     parser.add_argument("--engine", default="transformers", help="transformers (default) or vllm")
+    parser.add_argument(
+        "--rows",
+        type=int,
+        default=256,
+        metavar="N",
+        help="completions that transformers samples at once (default 256)",
+    )
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N problems")
     parser.add_argument("--temperature", type=float, help="the run's, else 0.6")
     parser.add_argument("--top-p", type=float, help="the run's, else 0.95")
@@ -77,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     for task in tasks:
         task.problems(plan.split)  # before the model is loaded
     try:
-        with opened(subject, arguments.engine) as ready, _watching() as watch:
+        with opened(subject, arguments.engine, arguments.rows) as ready, _watching() as watch:
             results = [evaluate(ready, task, plan, watch, subject.own_task) for task in tasks]
     except KeyboardInterrupt:
         print("agon: interrupted; finished samples are kept, and the same command goes on.", file=sys.stderr)
