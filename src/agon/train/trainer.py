@@ -83,6 +83,8 @@ class AgonTrainer(GRPOTrainer):
         engine: Engine | None = None,
     ) -> None:
         args = args or AgonConfig(output_dir="runs/agon")
+        if args.torch_threads:
+            torch.set_num_threads(args.torch_threads)
         self.method = args.game
         base, name = load_base(model, args)
         tokenizer = processing_class or load_tokenizer(name, args)
