@@ -166,6 +166,7 @@ def hostile_strings(data: Path, count: int = 100_000, deadline: float = 2.0) -> 
         for gold in ("42", r"\frac{\pi}{2}", "x^2+1", "(1,2]")
     ]
     reasons: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
     accepted, memory, slowest = [], [], 0.0
     started = time.monotonic()
     with JudgePool("math", workers=2, deadline=deadline) as pool:
@@ -175,6 +176,7 @@ def hostile_strings(data: Path, count: int = 100_000, deadline: float = 2.0) -> 
             pairs = [(problems[number % 4], text) for number, text in enumerate(texts)]
             verdicts = pool.judge_all(pairs)
             reasons.update(verdict.reason for verdict in verdicts)
+            errors.update(verdict.detail[:60] for verdict in verdicts if verdict.reason == "error")
             slowest = max(slowest, *(verdict.seconds for verdict in verdicts))
             accepted += [
                 [pair[0].answer, pair[1][:200]]
@@ -187,6 +189,7 @@ def hostile_strings(data: Path, count: int = 100_000, deadline: float = 2.0) -> 
     return {
         "strings": sum(reasons.values()),
         "reasons": dict(reasons),
+        "errors": dict(errors),
         "crashed workers": counts.crashes,
         "slowest seconds": round(slowest, 3),
         "deadline": deadline,

@@ -21,8 +21,9 @@ from agon.judges.nursery_link import LONGEST_START, NurseryLink, pickled
 from agon.judges.wire import DisconnectedError, ReplyReader, send_request
 
 # A verdict is overdue after this many times the usual one, but not before `_LEAST_PATIENCE`: at 5%
-# hanging answers, four times keeps 83% of the throughput of workers that would never hang.
-_OVERDUE = 4.0
+# hanging answers, three times keeps 87% of the throughput of workers that would never hang.
+_OVERDUE = 3.0
+_SPARE = 1
 _LEAST_PATIENCE = 0.02
 _LEARNING_RATE = 0.05
 _FIRST_GUESS = 0.02
@@ -121,22 +122,23 @@ class Dispatcher:
             self._hear(key.data)
 
     def _hand_out(self) -> None:
-        """Give waiting answers to idle workers, and ask for workers where a place is free."""
+        """Give waiting answers to idle workers, and keep one worker more than there are places, so that
+        a place is taken again at once."""
         if not self._nursery.ready:
             return
         # Beyond the limit, overdue verdicts hold their places again.
         aside = min(sum(worker.aside for worker in self._workers), self._limits.aside)
-        free = self._places + aside - len(self._workers)
-        for _ in range(free):
+        for _ in range(self._places + aside + _SPARE - len(self._workers)):
             worker = _Worker(self._nursery.fork())
             self._workers.append(worker)
             self._selector.register(worker.socket, selectors.EVENT_READ, worker)
-        for worker in list(self._workers):
-            if worker.pid is not None and worker.task is None:
-                task = self._next_task()
-                if task is None:
-                    return
-                self._assign(worker, task)
+        idle = [worker for worker in self._workers if worker.pid is not None and worker.task is None]
+        busy = sum(worker.task is not None for worker in self._workers) - aside
+        for worker in idle[: max(0, self._places - busy)]:
+            task = self._next_task()
+            if task is None:
+                return
+            self._assign(worker, task)
 
     def _next_task(self) -> Task | None:
         with self._lock:

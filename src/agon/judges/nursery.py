@@ -109,7 +109,9 @@ def _become_a_worker(nursery: int, memory_bytes: int) -> None:
     Only the soft limit is lowered: a sandbox that a worker starts sets limits of its own. Orphans
     of a sandbox become the worker's, which buries them; not every container's first process does.
     """
-    os.setsid()
+    # Not a session: Linux shares the CPU between sessions first, so that in one of its own a worker
+    # could not be given a lower priority than its neighbours.
+    os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     if os.getppid() != nursery:
