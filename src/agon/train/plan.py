@@ -61,6 +61,7 @@ class Load:
     engine: str = "transformers"
     engine_rows: int = 256
     sampler_share: float = 0.3
+    sampler_cache: int = 0  # bytes of vLLM's cache where it has a size of its own
     width: int = 2  # bytes of a weight of the base
 
     @property

@@ -98,6 +98,7 @@ def _load(config: "AgonConfig", problems: int, prompt_tokens: int) -> Load:
         engine=config.engine,
         engine_rows=config.engine_rows,
         sampler_share=config.vllm_gpu_memory_utilization,
+        sampler_cache=config.vllm_kv_cache_bytes or 0,
     )
 
 
@@ -105,7 +106,11 @@ def _facts(
     what: "RunArguments", model: Architecture, load: Load, arguments: argparse.Namespace
 ) -> dict[str, Any]:
     gpu, parts, spent = GPUS[arguments.gpu], memory(model, load), tokens(load, arguments.gpus)
-    sampler = load.sampler_share * gpu.memory * GIB if load.engine == "vllm" else 0
+    sampler = 0.0
+    if load.engine == "vllm":
+        # vLLM fills its share of the card, unless its cache has a size of its own beside the weights.
+        own = load.sampler_cache + parts.base if load.sampler_cache else None
+        sampler = own or load.sampler_share * gpu.memory * GIB
     needed = parts.peak + sampler
     took = hours(model, load, gpu, arguments.gpus)
     return {
@@ -118,7 +123,7 @@ def _facts(
             **asdict(parts),
             "training_peak": parts.training_peak,
             "sampling_peak": parts.sampling_peak if load.engine == "transformers" else None,
-            "process_peak": parts.peak,
+            "process_peak": int(needed),
             "vllm": int(sampler),
             "cache_per_sequence": model.cache_bytes(load.length),
         },
@@ -146,9 +151,9 @@ def _text(facts: dict[str, Any]) -> str:
             ("cache and scores while sampling", parts["sampling"]),
             ("sampling, at its peak", parts["sampling_peak"]),
         ]
-    rows.append(("one process, at its peak", parts["process_peak"]))
     if parts["vllm"]:
-        rows.append(("vLLM beside it (its share of the GPU)", parts["vllm"]))
+        rows.append(("vLLM beside it, weights and cache", parts["vllm"]))
+    rows.append(("one process, at its peak", parts["process_peak"]))
     rows.append((f"cache of one sequence of {assumes['length']} tokens", parts["cache_per_sequence"]))
     lines = [f"{facts['model']} on {facts['task']}: {facts['parameters'] / 1e9:.2f}B parameters", ""]
     lines += [f"{size / GIB:>9.2f} GiB  {what}" for what, size in rows]
