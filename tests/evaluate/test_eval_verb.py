@@ -66,10 +66,15 @@ def test_a_kill_and_the_same_command_give_the_same_files(evaluated: Path, run: P
     assert json.loads(again.stdout)["arms"] == json.loads((folder / "result.json").read_text())["arms"]
 
 
-def test_a_finished_evaluation_is_not_sampled_again(evaluated: Path) -> None:
+def test_a_finished_evaluation_is_not_sampled_again(
+    evaluated: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nor are judges started that nobody needs: closed while they start, they would complain."""
     before = (evaluated / TEST / "samples.jsonl").stat().st_mtime_ns
     assert main(["eval", str(evaluated), "--samples", "2"]) == 0
     assert (evaluated / TEST / "samples.jsonl").stat().st_mtime_ns == before
+    time.sleep(0.5)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_fewer_samples_are_a_part_of_more(

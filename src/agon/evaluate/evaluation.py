@@ -65,7 +65,6 @@ class Settings:
 class Evaluation:
     """The problems, the arms and the number of samples of one evaluation, and where it is kept."""
 
-    arena: Arena
     problems: Sequence[Problem]
     arms: Sequence[Arm]
     samples: int
@@ -80,7 +79,11 @@ class Evaluation:
         file = self._file()
         return sum(play.rollouts * len(missing) for play, _, missing in self._missing(file))
 
-    def play(self, progress: Progress | None = None) -> dict[Key, Sample]:
+    def kept(self) -> dict[Key, Sample]:
+        """The samples that are there."""
+        return self._file().samples
+
+    def play(self, arena: Arena, progress: Progress | None = None) -> dict[Key, Sample]:
         """Sample what is missing and return everything."""
         file = self._file()
         done, total = 0, self.wanted()
@@ -91,7 +94,7 @@ class Evaluation:
                 if progress:
                     progress(before + now, total)
 
-            played = self.arena.play(
+            played = arena.play(
                 missing,
                 play.method,
                 drafts=play.drafts,
@@ -101,9 +104,7 @@ class Evaluation:
                 players=(play.drafter, play.challenger),
                 progress=report,
             )
-            file.append(
-                [sample_of(play.name, number, play.method, duels, self.arena.chat) for duels in played]
-            )
+            file.append([sample_of(play.name, number, play.method, duels, arena.chat) for duels in played])
             done += play.rollouts * len(missing)
         return file.samples
 

@@ -125,19 +125,22 @@ def _played(
         seed=plan.seed,
     )
     settings.keep(folder)
-    with judge_for(subject, task) as judge:
-        evaluation = Evaluation(
-            arena=Arena(opened.engine, opened.chat, judge, settings.summary_limit),
-            problems=limited.problems(split),
-            arms=arms,
-            samples=plan.samples,
-            sampling=plan.sampling,
-            versions=subject.versions,
-            seed=plan.seed,
-            folder=folder,
-            batch=opened.batch,
-        )
-        played = evaluation.play(watch(f"{task.name} {split}"))
+    evaluation = Evaluation(
+        problems=limited.problems(split),
+        arms=arms,
+        samples=plan.samples,
+        sampling=plan.sampling,
+        versions=subject.versions,
+        seed=plan.seed,
+        folder=folder,
+        batch=opened.batch,
+    )
+    if evaluation.wanted():
+        with judge_for(subject, task) as judge:
+            arena = Arena(opened.engine, opened.chat, judge, settings.summary_limit)
+            played = evaluation.play(arena, watch(f"{task.name} {split}"))
+    else:
+        played = evaluation.kept()
     return {
         "model": subject.model,
         "method": subject.method.name if subject.method else None,
