@@ -1,5 +1,7 @@
 """What is played, what is reported, and who stands for whom."""
 
+from typing import Any
+
 import pytest
 
 from agon.errors import InputError
@@ -11,7 +13,7 @@ def attempt(policy: str, reason: str = "wrong", read: int | None = None, length:
     return Attempt(policy, "", length, 100, reason == "truncated", True, reason == "correct", reason, read)
 
 
-def names(*policies: str, **more: object) -> list[str]:
+def names(*policies: str, **more: Any) -> list[str]:
     return [arm.name for arm in arms_for(policies, **more)]
 
 

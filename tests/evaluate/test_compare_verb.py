@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, base: Path, problems: Path) -
     return made
 
 
-def compared(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, object]:
+def compared(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
     capsys.readouterr()
     assert main(["compare", *map(str, words), "--json"]) == 0
     return dict(json.loads(capsys.readouterr().out))
@@ -155,7 +156,7 @@ def changed(run: Path, copy: Path, what: str, value: object) -> Path:
     return copy
 
 
-def edit(path: Path, change: Callable[[dict[str, object]], dict[str, object]]) -> None:
+def edit(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -249,5 +250,5 @@ def test_task_names_keep_their_options() -> None:
     ]
 
 
-def _result(run: Path) -> dict[str, object]:
+def _result(run: Path) -> dict[str, Any]:
     return dict(json.loads((run / TEST / "result.json").read_text()))

@@ -1,5 +1,7 @@
 """Figures from samples that were counted by hand."""
 
+from typing import Any
+
 import pytest
 
 from agon.evaluate.arms import arms_for, plays_of, without_draft
@@ -9,8 +11,13 @@ from agon.evaluate.samples import Attempt, Sample
 ARMS = {arm.name: arm for arm in arms_for(("A", "B"), controls=False)}
 
 
-def attempt(policy: str, correct: bool, length: int, read: int | None = None, **more: object) -> Attempt:
-    fields = {"truncated": False, "well_formed": True, "prompt_length": 50 if read is None else 80, **more}
+def attempt(policy: str, correct: bool, length: int, read: int | None = None, **more: Any) -> Attempt:
+    fields: dict[str, Any] = {
+        "truncated": False,
+        "well_formed": True,
+        "prompt_length": 50 if read is None else 80,
+        **more,
+    }
     return Attempt(
         policy=policy, text="", length=length, correct=correct, reason="correct" if correct else "wrong", read=read,
         **fields,
@@ -45,10 +52,10 @@ PLAYED = {sample.key: sample for sample in SAMPLES}
 IDS = ["1", "2", "3", "4"]
 
 
-def figures(name: str) -> dict[str, object]:
+def figures(name: str) -> dict[str, Any]:
     arm = ARMS[name]
     apart = without_draft(arm, plays_of(ARMS.values()))
-    alone = apart and [[PLAYED[apart.name, problem, 0].drafts[0]] for problem in IDS]
+    alone = [[PLAYED[apart.name, problem, 0].drafts[0]] for problem in IDS] if apart else None
     return arm_figures(grid(arm, IDS, 1, PLAYED), alone)
 
 

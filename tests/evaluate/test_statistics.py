@@ -137,7 +137,7 @@ def test_mcnemar_on_a_published_table() -> None:
 def test_mcnemar_is_the_binomial_sum(one: int, other: int) -> None:
     total = one + other
     tail = sum(comb(total, count) for count in range(min(one, other) + 1))
-    assert mcnemar_exact(one, other) == pytest.approx(float(min(1, Fraction(2 * tail, 2**total))))
+    assert mcnemar_exact(one, other) == pytest.approx(float(min(Fraction(1), Fraction(2 * tail, 2**total))))
 
 
 @pytest.mark.parametrize(("one", "other"), [(9, 3), (7, 1), (6, 6)])

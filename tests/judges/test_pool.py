@@ -100,6 +100,7 @@ def test_a_dead_nursery_is_replaced():
     with JudgePool(own_judges.misbehave, workers=1, deadline=10) as pool:
         worker = psutil.Process(int(judge(pool, "who").detail))
         nursery = worker.parent()
+        assert nursery is not None
         waiting = pool.submit(PROBLEM, "sleep")
         time.sleep(0.3)
         nursery.send_signal(signal.SIGKILL)
@@ -112,6 +113,7 @@ def test_closing_the_pool_ends_every_process_and_fails_what_waits():
     pool = JudgePool(own_judges.misbehave, workers=2, deadline=100)
     worker = int(judge(pool, "who").detail)
     nursery = psutil.Process(worker).parent()
+    assert nursery is not None
     child = int(judge(pool, "leave a child").detail)
     waiting = [pool.submit(PROBLEM, "sleep") for _ in range(5)]
     family = [nursery, *nursery.children(recursive=True)]
@@ -141,7 +143,9 @@ def test_no_worker_outlives_a_pool_whose_process_was_killed():
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     worker = psutil.Process(int(parent.stdout.readline().split()[0]))
-    family = [worker.parent(), *worker.parent().children(recursive=True)]
+    nursery = worker.parent()
+    assert nursery is not None
+    family = [nursery, *nursery.children(recursive=True)]
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     psutil.wait_procs(family, timeout=10)

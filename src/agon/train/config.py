@@ -64,7 +64,9 @@ class AgonConfig(GRPOConfig):
     engine: str = field(default="transformers", metadata={"help": f"What samples: {', '.join(ENGINES)}."})
     torch_threads: int | None = field(
         default=None,
-        metadata={"help": "CPU threads of torch; one is fastest for tiny models, whose work is too small to share."},
+        metadata={
+            "help": "CPU threads of torch; one is fastest for tiny models, whose work is too small to share."
+        },
     )
     engine_rows: int = field(
         default=256, metadata={"help": "Most completions that the transformers engine samples at once."}
@@ -113,6 +115,16 @@ class AgonConfig(GRPOConfig):
         },
     )
 
+    bf16: bool | None = field(
+        default=None,
+        metadata={"help": "Compute in bfloat16; if unset, on a GPU that has it and nowhere else."},
+    )
+
+    ddp_find_unused_parameters: bool | None = field(
+        default=None,
+        metadata={"help": "Let DDP look for parameters without gradient; if unset, with two policies."},
+    )
+
     # Defaults of the paper, where TRL has others.
     num_generations: int = field(
         default=16, metadata={"help": "Rollouts per problem: N drafts and N challenges."}
@@ -132,11 +144,11 @@ class AgonConfig(GRPOConfig):
     disable_tqdm: bool = field(default=True, metadata={"help": "The run has its own view."})
 
     def __post_init__(self) -> None:
-        self.game  # an unknown method before anything else  # noqa: B018
+        method(self.method)  # an unknown one before anything else
         if self.bf16 is None:
             # TRL would choose bfloat16 everywhere; most CPUs emulate it, tens of times slower than float32.
             fits = not self.use_cpu and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
-            self.bf16: bool | None = fits and not self.fp16
+            self.bf16 = fits and not self.fp16
         if self.use_vllm:
             self.engine = "vllm" if self.vllm_mode == "colocate" else "vllm-server"
         if self.ddp_find_unused_parameters is None and self.game.policies == 2:
@@ -193,6 +205,8 @@ class AgonConfig(GRPOConfig):
                 kv_cache_memory_bytes=self.vllm_kv_cache_bytes,
                 sleep_mode=self.vllm_enable_sleep_mode,
                 adapter_dir=self.adapter_dir,
+                # vLLM on a CPU cannot go on with a seeded request whose prompt it has cut in two.
+                extra={} if torch.cuda.is_available() else {"enable_chunked_prefill": False},
             ),
             servers=servers,
             server=ServerOptions(adapter_dir=self.adapter_dir),

@@ -90,12 +90,13 @@ def _close(run: "Run", config: "AgonConfig") -> int:
     """Show a conversion, evaluate the finished run, and say what to do next."""
     from rich.console import Console
 
-    from agon.cli import main
     from agon.train.epilogue import show_conversion
+    from agon.verbs import eval as evaluation
 
     show_conversion(run, Console())
-    code = main(["eval", str(run.folder), "--limit", str(config.final_evaluation)])
-    if code:
+    parser = argparse.ArgumentParser()
+    evaluation.add_arguments(parser)
+    if code := evaluation.run(parser.parse_args([str(run.folder), "--limit", str(config.final_evaluation)])):
         return code
     print(
         f"""
