@@ -49,7 +49,7 @@ def requests(count: int, sampling: Sampling = WARM) -> list[Request]:
 
 def sample(engine: TransformersEngine, wanted: list[Request]) -> dict[str, Rollout]:
     engine.submit(wanted)
-    done = {}
+    done: dict[str, Rollout] = {}
     while finished := engine.collect():
         done |= {each.request.key: each.rollout for each in finished}
     return done

@@ -8,6 +8,7 @@ import torch
 from transformers import AutoTokenizer
 from trl.trainer.utils import create_model_from_path
 
+from agon.embedded import EMBEDDED, model_path
 from agon.engines.build import EngineOptions, build_engine
 from agon.engines.chat import Chat
 from agon.engines.protocol import Engine
@@ -19,7 +20,6 @@ from agon.policies.pair import BASE, Pair
 from agon.tasks import Task
 
 ENGINES = ("transformers", "vllm")
-EMBEDDED = "embedded"
 # Problems that vLLM plays between two writes to disk: enough that their last ones cost little.
 VLLM_BATCH = 512
 
@@ -48,7 +48,7 @@ def opened(subject: Subject, engine_name: str = "transformers", rows: int = 256)
         raise InputError(f"--rows must be at least 1, not {rows}.")
     if threads := subject.config.get("torch_threads"):
         torch.set_num_threads(threads)
-    path = _path(subject.model)
+    path = model_path(subject.model)
     cuda = torch.cuda.is_available()
     dtype = torch.bfloat16 if cuda else torch.float32
     try:
@@ -98,11 +98,3 @@ def _options(dtype: torch.dtype, rows: int) -> EngineOptions:
         # vLLM rewinds a seeded request's generator when it cuts a prompt in two, which torch has for CUDA only.
         vllm = replace(vllm, extra={"enable_chunked_prefill": False})
     return EngineOptions(rows=rows, vllm=vllm)
-
-
-def _path(model: str) -> str:
-    if model != EMBEDDED:
-        return model
-    from agon.embedded import base_path
-
-    return str(base_path())

@@ -20,13 +20,14 @@ from agon.judges.nursery import Request, Upbringing
 from agon.judges.nursery_link import LONGEST_START, NurseryLink, pickled
 from agon.judges.wire import DisconnectedError, ReplyReader, send_request
 
-# A verdict is overdue after this many times the usual one, but not before `_LEAST_PATIENCE`: at 5%
-# hanging answers, three times keeps 87% of the throughput of workers that would never hang.
-_OVERDUE = 3.0
-_SPARE = 1
+# A verdict is overdue after twice the usual time and twice its spread: for verdicts that take equally
+# long, 5% of hanging ones then cost a tenth of the throughput, and where a few are slow they are let be.
+_TIMES_USUAL = 2.0
+_TIMES_SPREAD = 2.0
 _LEAST_PATIENCE = 0.02
 _LEARNING_RATE = 0.05
 _FIRST_GUESS = 0.02
+_SPARE = 1
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Dispatcher:
         self._bell.setblocking(False)
         self._selector.register(self._alarm, selectors.EVENT_READ)
         self._usual = min(_FIRST_GUESS, limits.patience)
+        self._spread = 0.0
         self._closed = False
         self._failure: str | None = None
         self._start_nursery()
@@ -133,6 +135,9 @@ class Dispatcher:
             self._workers.append(worker)
             self._selector.register(worker.socket, selectors.EVENT_READ, worker)
         idle = [worker for worker in self._workers if worker.pid is not None and worker.task is None]
+        for _ in range(len(self._workers) - self._places - aside - _SPARE):
+            if idle:  # one that was overdue has come back, and another holds its place
+                self._dismiss(idle.pop())
         busy = sum(worker.task is not None for worker in self._workers) - aside
         for worker in idle[: max(0, self._places - busy)]:
             task = self._next_task()
@@ -175,9 +180,10 @@ class Dispatcher:
             self.counts = replace(self.counts, crashes=self.counts.crashes + 1)
         if task is not None:
             verdict = Verdict.from_dict(reply["verdict"])
-            self._usual += _LEARNING_RATE * (min(verdict.seconds, self._limits.patience) - self._usual)
+            self._learn(min(verdict.seconds, self._limits.patience))
             self._deliver(task, verdict)
-        if reply["leaving"] or worker.aside:
+        worker.aside = False
+        if reply["leaving"] or worker.demoted:  # the lowest priority cannot be taken back
             self._dismiss(worker)
 
     def _until_next_deadline(self) -> float | None:
@@ -190,8 +196,15 @@ class Dispatcher:
             times.append(self._nursery.overdue_at)
         return max(0.0, min(times) - now) if times else None
 
+    def _learn(self, seconds: float) -> None:
+        """Keep the usual time of a verdict and its spread, the recent ones counting most."""
+        off = seconds - self._usual
+        self._usual += _LEARNING_RATE * off
+        self._spread += _LEARNING_RATE * (off * off - self._spread)
+
     def _patience(self) -> float:
-        return min(self._limits.patience, max(_LEAST_PATIENCE, _OVERDUE * self._usual))
+        overdue = _TIMES_USUAL * self._usual + _TIMES_SPREAD * self._spread**0.5
+        return min(self._limits.patience, max(_LEAST_PATIENCE, overdue))
 
     def _check_the_clock(self) -> None:
         now = time.monotonic()

@@ -154,6 +154,8 @@ class AgonConfig(GRPOConfig):
         if self.ddp_find_unused_parameters is None and self.game.policies == 2:
             # A micro-batch passes through one adapter only; DDP would wait for the other's gradients.
             self.ddp_find_unused_parameters = True
+        if not torch.cuda.is_available():
+            self.dataloader_pin_memory = False  # or torch warns that there is nothing to pin for
         super().__post_init__()
         for refusal in self._refusals():
             raise InputError(refusal)

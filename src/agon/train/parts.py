@@ -7,6 +7,7 @@ from datasets import Dataset
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.utils import create_model_from_path
 
+from agon.embedded import EMBEDDED, model_path
 from agon.engines.build import build_engine
 from agon.engines.chat import Chat
 from agon.engines.protocol import Engine
@@ -17,14 +18,12 @@ from agon.policies.pair import Pair
 from agon.tasks import Task, load_task, task_from_dataset
 from agon.train.config import AgonConfig
 
-EMBEDDED = "embedded"
-
 
 def load_base(model: str | PreTrainedModel, args: AgonConfig) -> tuple[PreTrainedModel, str]:
     """The frozen base and its name: a Hub id, a local folder, or `embedded` for the one we ship."""
     if not isinstance(model, str):
         return model, model.config.name_or_path or "model"
-    path = _path(model)
+    path = model_path(model)
     options = dict(args.model_init_kwargs or {})
     # A base that is never updated may as well live in the precision that computes fastest.
     options.setdefault("dtype", torch.bfloat16 if args.bf16 else torch.float32)
@@ -43,16 +42,11 @@ def load_base(model: str | PreTrainedModel, args: AgonConfig) -> tuple[PreTraine
 def load_tokenizer(model: str, args: AgonConfig) -> PreTrainedTokenizerBase:
     """The base's tokenizer, padding on the left as generation needs it."""
     return AutoTokenizer.from_pretrained(
-        _path(model), padding_side="left", truncation_side="left", trust_remote_code=args.trust_remote_code
+        model_path(model),
+        padding_side="left",
+        truncation_side="left",
+        trust_remote_code=args.trust_remote_code,
     )
-
-
-def _path(model: str) -> str:
-    if model != EMBEDDED:
-        return model
-    from agon.embedded import base_path
-
-    return str(base_path())
 
 
 def resolve_task(task: str | Task | Dataset, judge: Any, args: AgonConfig) -> Task:
@@ -78,4 +72,4 @@ def make_judge(task: Task, judge: str | Judge | None, args: AgonConfig) -> Judge
 
 def make_engine(args: AgonConfig, pair: Pair, chat: Chat, model: str) -> Engine:
     """The engine that the configuration names."""
-    return build_engine(args.engine, pair, chat, _path(model), args.engine_options)
+    return build_engine(args.engine, pair, chat, model_path(model), args.engine_options)

@@ -86,10 +86,10 @@ class AgonTrainer(GRPOTrainer):
         if args.torch_threads:
             torch.set_num_threads(args.torch_threads)
         self.method = args.game
-        base, name = load_base(model, args)
-        tokenizer = processing_class or load_tokenizer(name, args)
         self.task = resolve_task(task, judge, args)
         self.problems: Sequence[Problem] = self.task.problems("train")
+        base, name = load_base(model, args)
+        tokenizer = processing_class or load_tokenizer(name, args)
         self.pair = Pair.create(base, args.adapters, policies=self.method.policies)
         self.run = Run(Path(args.output_dir))
         self.on_sampling: Callable[[int, int], None] | None = None
