@@ -50,6 +50,8 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path, capsys: pytest.Captu
     assert sorted({duel.step for duel in Run(folder).duels()}) == [0, 1, 2, 3, 4, 5]
     assert {path.name for path in (folder / "adapters").iterdir()} == {"A", "B"}
     capsys.readouterr()
+    assert main(["train", "--resume", str(folder)]) == 0
+    assert "already finished" in capsys.readouterr().err
     assert main(["train", "--resume", str(folder), "--learning_rate", "1"]) == 2
     assert "keeps its own configuration" in capsys.readouterr().err
     assert main(["train", "--output_dir", str(folder)]) == 2

@@ -88,6 +88,10 @@ class Run:
             for old in self._all_checkpoints()[:-limit]:
                 shutil.rmtree(old)
 
+    def finished(self) -> bool:
+        """Whether the run has made all its steps."""
+        return self.summary.is_file() and bool(json.loads(self.summary.read_text())["finished"])
+
     def rewind(self, step: int) -> None:
         """Cut off what was recorded after the checkpoint of this step."""
         if self.metrics.exists():

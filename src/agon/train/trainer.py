@@ -181,7 +181,14 @@ class AgonTrainer(GRPOTrainer):
 
     def _score(self, stream: Stream) -> Batch:
         """TRL's view of a stream: tensors, log-probs under its policy, advantages within its groups."""
-        rows = [{"prompt": entry.rollout.text, "reward": entry.reward} for entry in stream.entries]
+        shown = self.log_completions  # the only reader of prompts; decoding them all takes its time
+        rows = [
+            {
+                "prompt": self._tokenizer.decode(entry.rollout.prompt_ids) if shown else "",
+                "reward": entry.reward,
+            }
+            for entry in stream.entries
+        ]
         self._playing, self.num_generations = stream, stream.group
         try:
             with self.pair.speaking(stream.policy), self._metrics_of(stream.name):

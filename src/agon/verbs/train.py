@@ -57,6 +57,9 @@ def _resume(arguments: argparse.Namespace) -> int:
     if arguments.recipe is not None or arguments.rest:
         raise InputError("A resumed run keeps its own configuration: give `agon train --resume RUN` alone.")
     saved = Run(arguments.resume).read_config()
+    if Run(arguments.resume).finished():
+        _say(f"The run {arguments.resume} has already finished.")
+        return 0
     what, config = rebuild({**saved, "output_dir": str(arguments.resume)})
     return _train(what, config, resume=True)
 
