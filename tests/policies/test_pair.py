@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from peft import PeftModel
+from safetensors.torch import load_file
 
 from agon.errors import InputError
 from agon.policies import Adapters, Pair, target_modules
@@ -122,3 +123,26 @@ def test_every_projection_of_an_architecture_is_adapted(kind: str, layers: int) 
     assert len(adapted) == layers
     if kind == "qwen3_5":  # one delta-net layer: five projections of its own and the three of the MLP
         assert sum("linear_attn" in name for name in adapted) == 5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_what_an_engine_is_given_is_the_policy_in_the_bases_precision(
+    tmp_path: Path, dtype: torch.dtype
+) -> None:
+    pair = Pair.create(tiny.model("qwen3").to(dtype), Adapters(rank=4, noise=0.1))
+    pair.save_one("B", tmp_path / "saved")
+    pair.export("B", tmp_path / "exported")
+    saved = load_file(tmp_path / "saved" / "adapter_model.safetensors")
+    exported = load_file(tmp_path / "exported" / "adapter_model.safetensors")
+    assert saved.keys() == exported.keys()
+    for key, weight in saved.items():
+        assert exported[key].dtype is dtype
+        torch.testing.assert_close(exported[key], weight.to(dtype), rtol=0, atol=0)
+    assert Pair.load(tiny.model("qwen3"), _under(tmp_path, "exported", "A")).names == ("A",)
+
+
+def _under(folder: Path, name: str, policy: str) -> Path:
+    """A folder in which that PEFT folder stands under a policy's name."""
+    (folder / "pair").mkdir()
+    (folder / name).rename(folder / "pair" / policy)
+    return folder / "pair"

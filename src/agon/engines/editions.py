@@ -82,8 +82,7 @@ class Shelf:
         number = next(self._numbers)
         name = f"{policy}@{version}-{self._mark}-{number}"
         path = self._root / name / source
-        path.parent.mkdir()
-        self._pair.save_one(source, path)
+        self._pair.export(source, path)
         return Edition(policy, version, name, number, str(path))
 
 

@@ -38,7 +38,13 @@ class VllmOptions:
 
     dtype: str = "auto"
     max_model_len: int | None = None  # prompt and completion together
-    max_num_seqs: int | None = None  # rows of the batch
+    max_num_seqs: int = 512  # rows of the batch
+    # Most tokens of one step, prompts among them. Every step up to this size is a CUDA graph; without
+    # one, the hundreds of small launches that adapters need take longer than the step's arithmetic.
+    max_num_batched_tokens: int = 2048
+    # Steps between two looks at what has finished. New requests bring prompts into the batch, and a
+    # step with prompts in it costs more than one without: they had better come several at a time.
+    stride: int = 8
     enforce_eager: bool = False  # no CUDA graphs: starts sooner, samples slower
     # The share of the card for weights and cache. Several engines on one card: give the cache's bytes.
     gpu_memory_utilization: float = 0.3
@@ -114,10 +120,19 @@ class VllmEngine:
     def collect(self) -> list[Finished]:
         finished: list[Finished] = []
         while self._pending and not finished:
-            for output in self._engine.step():
-                if output.finished:
-                    request = self._pending.pop(output.request_id)
-                    finished.append(Finished(request, self._rollout(request, output.outputs[0])))
+            for _ in range(self._options.stride):
+                finished += self._step()
+                if not self._pending:
+                    break
+        return finished
+
+    def _step(self) -> list[Finished]:
+        """One token for every request in the batch; what ended with it."""
+        finished = []
+        for output in self._engine.step():
+            if output.finished:
+                request = self._pending.pop(output.request_id)
+                finished.append(Finished(request, self._rollout(request, output.outputs[0])))
         return finished
 
     def sleep(self) -> None:
@@ -179,6 +194,18 @@ class VllmEngine:
         )
 
 
+def capture_sizes(largest: int) -> list[int]:
+    """The batch sizes, in tokens, that get a CUDA graph: up to `largest`, each at most a quarter above the last.
+
+    A step is padded to the next of them. vLLM's own list ends at 512, and beyond it a step has no graph.
+    """
+    sizes = [1, 2, 4]
+    while sizes[-1] < largest:
+        step = max(4, 2 ** (sizes[-1].bit_length() - 3))
+        sizes.append(min(sizes[-1] + step, largest))
+    return [size for size in sizes if size <= largest]
+
+
 def reserved_rank(rank: int) -> int:
     """The smallest rank that vLLM has room for and that fits."""
     fitting = [room for room in RANKS if room >= rank]
@@ -195,6 +222,7 @@ def _start(model_path: str, rank: int, options: VllmOptions) -> Any:
     settings = {
         "dtype": options.dtype,
         "max_model_len": options.max_model_len,
+        "max_num_seqs": options.max_num_seqs,
         "enforce_eager": options.enforce_eager,
         "gpu_memory_utilization": options.gpu_memory_utilization,
         "kv_cache_memory_bytes": options.kv_cache_memory_bytes,
@@ -207,8 +235,11 @@ def _start(model_path: str, rank: int, options: VllmOptions) -> Any:
         "logprobs_mode": "processed_logprobs",
         "disable_log_stats": True,
     }
-    if options.max_num_seqs is not None:
-        settings["max_num_seqs"] = options.max_num_seqs
+    if torch.cuda.is_available():
+        settings["max_num_batched_tokens"] = options.max_num_batched_tokens
+        if not options.enforce_eager:
+            sizes = capture_sizes(options.max_num_batched_tokens)
+            settings["compilation_config"] = {"cudagraph_capture_sizes": sizes}
     return LLM(model_path, **{**settings, **options.extra})
 
 

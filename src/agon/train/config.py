@@ -228,6 +228,18 @@ class AgonConfig(GRPOConfig):
         """Optimizer steps that one round of rollouts feeds; roles and checkpoints keep to rounds."""
         return max(1, self.steps_per_generation * self.num_iterations // self.gradient_accumulation_steps)
 
+    @property
+    def windows(self) -> int:
+        """The groups of a stream's micro-batches within which rows may be sorted without any bias.
+
+        They are the optimizer steps of a round. Where steps and rounds do not divide, and for the loss
+        that averages over micro-batches instead of rows, every micro-batch is a group of its own.
+        """
+        micro_batches = self.steps_per_generation // (2 if self.game.challenges else 1)
+        if self.loss_type == "bnpo" or self.steps_per_generation % self.gradient_accumulation_steps:
+            return micro_batches
+        return self.steps_per_generation // self.gradient_accumulation_steps
+
     def _refusals(self) -> Iterator[str]:
         if self.engine not in ENGINES:
             yield str(unknown("engine", self.engine, ENGINES))

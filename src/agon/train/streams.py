@@ -6,7 +6,7 @@ and the denominators count what is left. A micro-batch holds rows of one policy 
 the two streams alternate, so that every accumulation window feeds both policies.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,10 +62,24 @@ class Fed:
         )
 
 
-def split_rows(rows: Sequence[int], parts: int) -> list[torch.Tensor]:
-    """The rows in random order, in so many parts of nearly equal size (some may be empty)."""
+def split_rows(rows: Sequence[int], lengths: torch.Tensor, parts: int, windows: int) -> list[torch.Tensor]:
+    """The rows in so many parts of nearly equal size (some may be empty), like lengths together.
+
+    Chance decides which of the round's `windows` (optimizer steps) a row falls into, so that none has
+    only short ones; within a window the rows are sorted, so that little of a micro-batch is padding.
+    """
     order = torch.tensor(rows, dtype=torch.long)[torch.randperm(len(rows))]
-    return list(torch.tensor_split(order, parts))
+    return [
+        part
+        for window in torch.tensor_split(order, windows)
+        for part in torch.tensor_split(window[lengths[window].argsort(stable=True)], parts // windows)
+    ]
+
+
+def lengths_of(batch: Batch) -> torch.Tensor:
+    """The tokens of each row, prompt and completion."""
+    total: torch.Tensor = batch["prompt_mask"].sum(1) + batch["completion_mask"].sum(1)
+    return total.cpu()
 
 
 def count_fed(batch: Batch, parts: Sequence[torch.Tensor]) -> Fed:
@@ -131,7 +145,50 @@ def _take(batch: Batch, rows: torch.Tensor, size: int) -> Batch:
     }
     for name in ("completion_mask", "advantages"):
         taken[name][len(rows) :] = 0
-    return taken
+    return _without_padding(taken)
+
+
+def _without_padding(batch: Batch) -> Batch:
+    """The batch without columns that are padding in every row: prompts' first ones, completions' last ones."""
+    whole = batch["completion_mask"].shape[1]
+    prompt, completion = _widths(batch["prompt_mask"], batch["completion_mask"])
+    cut = {}
+    for key, value in batch.items():
+        if key in ("prompt_ids", "prompt_mask"):
+            cut[key] = value[:, value.shape[1] - prompt :]
+        elif isinstance(value, torch.Tensor) and value.dim() == 2 and value.shape[1] == whole:
+            cut[key] = value[:, :completion]
+        else:
+            cut[key] = value
+    return cut
+
+
+def _widths(prompt_mask: torch.Tensor, completion_mask: torch.Tensor) -> tuple[int, int]:
+    """The longest prompt and the longest completion, and at least one token of each."""
+    longest = torch.stack([prompt_mask.sum(1).max(), completion_mask.sum(1).max()]).clamp(min=1)
+    prompt, completion = longest.tolist()
+    return int(prompt), int(completion)
+
+
+def score_in_parts(
+    score: Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor],
+    ids: torch.Tensor,
+    mask: torch.Tensor,
+    completion: int,
+    rows: int,
+) -> torch.Tensor:
+    """Log-probs of the last `completion` columns, computed `rows` rows at a time without their padding.
+
+    `score(ids, mask, completion)` does it for one part; what it leaves out comes back as zero.
+    """
+    prompt = ids.shape[1] - completion
+    found = torch.zeros(len(ids), completion, device=ids.device)
+    for part in mask.sum(1).argsort(stable=True).split(rows):
+        longest, wanted = _widths(mask[part, :prompt], mask[part, prompt:])
+        columns = slice(prompt - longest, prompt + wanted)
+        logps = score(ids[part, columns], mask[part, columns], wanted)
+        found[part, :wanted] = logps.to(found.dtype)
+    return found
 
 
 def interleave(streams: Sequence[Sequence[Batch]]) -> list[Batch]:

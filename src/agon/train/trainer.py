@@ -49,7 +49,9 @@ from agon.train.streams import (
     Stream,
     count_fed,
     interleave,
+    lengths_of,
     micro_batches,
+    score_in_parts,
     split_rows,
     streams_of,
 )
@@ -208,9 +210,27 @@ class AgonTrainer(GRPOTrainer):
             "logprobs": [list(rollout.logprobs) for rollout in rollouts],
         }
 
+    def _get_per_token_logps_and_entropies(
+        self, model: nn.Module, input_ids: Any, attention_mask: Any, logits_to_keep: int, **rest: Any
+    ) -> Any:
+        """TRL's, with rows of like length together and without their padding where they come in parts."""
+        rows = rest.pop("batch_size", None) or len(input_ids)
+        whole = super()._get_per_token_logps_and_entropies
+        if rows >= len(input_ids) or any(value is not None for value in rest.values()):
+            return whole(model, input_ids, attention_mask, logits_to_keep, batch_size=rows, **rest)
+
+        def score(ids: torch.Tensor, mask: torch.Tensor, completion: int) -> torch.Tensor:
+            logps: torch.Tensor = whole(model, ids, mask, completion)[0]
+            return logps
+
+        return score_in_parts(score, input_ids, attention_mask, logits_to_keep, rows), None, None
+
     def _lay_out(self, streams: Sequence[Stream], batches: Sequence[Batch]) -> list[Batch]:
         steps, world = self.args.steps_per_generation, self.accelerator.num_processes
-        parts = [split_rows(stream.kept(), steps // len(streams)) for stream in streams]
+        parts = [
+            split_rows(stream.kept(), lengths_of(batch), steps // len(streams), self.args.windows)
+            for stream, batch in zip(streams, batches, strict=True)
+        ]
         fed: dict[str, Fed] = defaultdict(Fed)
         for stream, batch, split in zip(streams, batches, parts, strict=True):
             fed[stream.policy] += self._over_processes(count_fed(batch, split))
