@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -118,6 +119,41 @@ def test_another_step_is_another_draw(judge: JudgePool) -> None:
     )
     assert first == again
     assert first != later
+
+
+@pytest.mark.parametrize("kind", [TransformersEngine, Hasty])
+def test_a_problem_may_be_played_several_times_with_a_seed_each(
+    judge: JudgePool, kind: type[TransformersEngine]
+) -> None:
+    """Each time it gives what it gives alone with that seed, whatever is played beside it."""
+    one, other = PROBLEMS[:2]
+    turns = [(one, 5), (other, 5), (one, 6), (one, 5)]
+    method = METHODS["agon"]
+    settings: dict[str, Any] = {"drafts": 3, "sampling": SAMPLING, "versions": VERSIONS}
+    together = arena(judge, kind).play(
+        [problem for problem, _ in turns], method, seed=[seed for _, seed in turns], **settings
+    )
+    alone = [arena(judge).play([problem], method, seed=seed, **settings)[0] for problem, seed in turns]
+    assert timeless(together) == timeless(alone)
+    assert timeless(together[:1]) == timeless(together[3:])
+    assert timeless(together[:1]) != timeless(together[2:3])
+
+
+def test_one_seed_for_all_is_that_seed_for_each(judge: JudgePool) -> None:
+    of, method = arena(judge), METHODS["agon"]
+    one, each = (
+        of.play(PROBLEMS, method, drafts=2, sampling=SAMPLING, versions=VERSIONS, seed=seed)
+        for seed in (9, [9] * len(PROBLEMS))
+    )
+    assert timeless(one) == timeless(each)
+
+
+@pytest.mark.parametrize("seeds", [[], [1], [1] * 6])
+def test_seeds_that_do_not_match_the_problems_are_refused(judge: JudgePool, seeds: list[int]) -> None:
+    with pytest.raises(ValueError, match=f"5 problems need as many seeds, or one for all; not {len(seeds)}"):
+        arena(judge).play(
+            PROBLEMS, METHODS["grpo"], drafts=1, sampling=SAMPLING, versions=VERSIONS, seed=seeds
+        )
 
 
 def test_a_rollout_of_the_wrong_version_is_refused(judge: JudgePool) -> None:

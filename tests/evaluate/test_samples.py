@@ -8,11 +8,15 @@ from agon.arena import Arena
 from agon.engines.protocol import Sampling
 from agon.errors import InputError
 from agon.evaluate.arms import MOA, direction
-from agon.evaluate.samples import Sample, SampleFile, sample_of
+from agon.evaluate.samples import Sample, SampleFile, Turn, sample_of
 from agon.game import challenger_prompt
 from tests.evaluate.tiny import zero_or_one
 
 PROBLEMS = zero_or_one(6)
+
+
+def turns(number: int) -> list[Turn]:
+    return [(problem, number) for problem in PROBLEMS]
 
 
 @pytest.fixture(scope="module")
@@ -62,11 +66,11 @@ def test_a_line_cut_short_is_dropped_and_the_rest_kept(tmp_path: Path, samples: 
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
     again = SampleFile(path)
-    assert again.missing("A->B", PROBLEMS, 0) == PROBLEMS[-1:]
+    assert again.missing("A->B", turns(0)) == turns(0)[-1:]
     again.append(samples[-1:])
     assert path.read_bytes() == whole
-    assert SampleFile(path).missing("A->B", PROBLEMS, 0) == []
-    assert SampleFile(path).missing("A->B", PROBLEMS, 1) == PROBLEMS
+    assert SampleFile(path).missing("A->B", turns(0)) == []
+    assert SampleFile(path).missing("A->B", turns(1)) == turns(1)
 
 
 def test_a_line_that_is_no_sample_is_named(tmp_path: Path, samples: list[Sample]) -> None:

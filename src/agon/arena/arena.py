@@ -51,7 +51,7 @@ class _Round:
     players: tuple[str, str]
     drafts: int
     step: int
-    seed: int
+    seeds: Sequence[int]  # one per problem
     sampling: Sampling
     versions: Mapping[str, int]
     seats: dict[Seat, _Played] = field(default_factory=dict)
@@ -78,17 +78,23 @@ class Arena:
         sampling: Sampling,
         versions: Mapping[str, int],
         step: int = 0,
-        seed: int = 0,
+        seed: int | Sequence[int] = 0,
         players: tuple[str, str] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> list[list[Duel]]:
         """Play `drafts` duels for each problem and return them, problem by problem.
 
         `versions` names the version of each policy that must answer. `players` overrides who drafts
-        and who challenges, as evaluation does; otherwise the method's roles at `step` decide.
+        and who challenges, as evaluation does; otherwise the method's roles at `step` decide. `seed` is
+        one for all, or one per problem: a problem may then stand in `problems` several times.
         """
         chosen = players or method.players(step)
-        table = _Round(problems, method, chosen, drafts, step, seed, sampling, versions)
+        seeds = [seed] * len(problems) if isinstance(seed, int) else seed
+        if len(seeds) != len(problems):
+            raise ValueError(
+                f"{len(problems)} problems need as many seeds, or one for all; not {len(seeds)}."
+            )
+        table = _Round(problems, method, chosen, drafts, step, seeds, sampling, versions)
         self._submit(table, self._opening(table))
         wanted = len(problems) * drafts * (2 if method.challenges else 1)
         while len(table.seats) < wanted:
@@ -134,7 +140,7 @@ class Arena:
                     policy=policy,
                     version=table.versions[policy],
                     sampling=table.sampling,
-                    seed=derive_seed(table.seed, table.step, problem.task, problem.id, role, number),
+                    seed=derive_seed(table.seeds[index], table.step, problem.task, problem.id, role, number),
                 )
             )
         if requests:

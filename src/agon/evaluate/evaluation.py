@@ -21,7 +21,7 @@ from agon.engines.protocol import Sampling, derive_seed
 from agon.errors import InputError
 from agon.evaluate.arms import Arm, Play, plays_of, without_draft
 from agon.evaluate.metrics import Figures, arm_figures, complementarity, grid
-from agon.evaluate.samples import Key, Sample, SampleFile, sample_of
+from agon.evaluate.samples import Key, Sample, SampleFile, Turn, sample_of
 from agon.game.problem import Problem
 from agon.tasks import Task
 
@@ -72,12 +72,12 @@ class Evaluation:
     versions: Mapping[str, int]
     seed: int
     folder: Path
-    batch: int = 64
+    batch: int = 64  # turns between two writes to disk
 
     def wanted(self) -> int:
         """Rollouts that are still to be sampled."""
         file = self._file()
-        return sum(play.rollouts * len(missing) for play, _, missing in self._missing(file))
+        return sum(play.rollouts * len(missing) for play, missing in self._missing(file))
 
     def kept(self) -> dict[Key, Sample]:
         """The samples that are there."""
@@ -87,7 +87,7 @@ class Evaluation:
         """Sample what is missing and return everything."""
         file = self._file()
         done, total = 0, self.wanted()
-        for play, number, missing in self._missing(file):
+        for play, missing in self._missing(file):
             before = done
 
             def report(now: int, _: int, before: int = before) -> None:
@@ -95,16 +95,21 @@ class Evaluation:
                     progress(before + now, total)
 
             played = arena.play(
-                missing,
+                [problem for problem, _ in missing],
                 play.method,
                 drafts=play.drafts,
                 sampling=self.sampling,
                 versions=self.versions,
-                seed=derive_seed(self.seed, play.name, number),
+                seed=[derive_seed(self.seed, play.name, number) for _, number in missing],
                 players=(play.drafter, play.challenger),
                 progress=report,
             )
-            file.append([sample_of(play.name, number, play.method, duels, arena.chat) for duels in played])
+            file.append(
+                [
+                    sample_of(play.name, number, play.method, duels, arena.chat)
+                    for (_, number), duels in zip(missing, played, strict=True)
+                ]
+            )
             done += play.rollouts * len(missing)
         return file.samples
 
@@ -132,14 +137,18 @@ class Evaluation:
         self.folder.mkdir(parents=True, exist_ok=True)
         return SampleFile(self.folder / "samples.jsonl")
 
-    def _missing(self, file: SampleFile) -> Iterator[tuple[Play, int, list[Problem]]]:
-        """What is missing, in batches whose borders do not depend on what is there already."""
+    def _missing(self, file: SampleFile) -> Iterator[tuple[Play, list[Turn]]]:
+        """What is missing, in batches whose borders do not depend on what is there already.
+
+        All samples of a play share its batches, so that an engine with many rows drains once per batch
+        and not once per sample.
+        """
+        turns = [(problem, number) for number in range(self.samples) for problem in self.problems]
         for play in plays_of(self.arms):
-            for number in range(self.samples):
-                for start in range(0, len(self.problems), self.batch):
-                    missing = file.missing(play.name, self.problems[start : start + self.batch], number)
-                    if missing:
-                        yield play, number, missing
+            for start in range(0, len(turns), self.batch):
+                missing = file.missing(play.name, turns[start : start + self.batch])
+                if missing:
+                    yield play, missing
 
 
 def choose(arms: Mapping[str, Figures], candidates: Sequence[str]) -> str:

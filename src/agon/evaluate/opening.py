@@ -20,8 +20,9 @@ from agon.policies.pair import BASE, Pair
 from agon.tasks import Task
 
 ENGINES = ("transformers", "vllm")
-# Problems that vLLM plays between two writes to disk: enough that their last ones cost little.
-VLLM_BATCH = 512
+# Turns (a problem, the number of a sample) that vLLM plays between two writes to disk. The last ones of a
+# batch leave most of its rows idle; with 256 to 512 rows, that tail is then a small part of a batch.
+VLLM_BATCH = 2048
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Opened:
     pair: Pair
     chat: Chat
     engine: Engine
-    batch: int  # problems that are played between two writes to disk
+    batch: int  # turns that are played between two writes to disk
 
     def fingerprints(self) -> dict[str, str]:
         """What identifies the weights that answer."""

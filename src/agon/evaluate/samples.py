@@ -22,6 +22,7 @@ from agon.game.prompts import challenger_prompt, plain_prompt
 from agon.game.transcript import leaks
 
 Key = tuple[str, str, int]  # play, problem, number of the sample
+Turn = tuple[Problem, int]  # a problem and the number of the sample
 NO_VOTE = ("no-answer", "truncated")
 
 
@@ -118,9 +119,9 @@ class SampleFile:
                 ) from error
             self.samples[sample.key] = sample
 
-    def missing(self, play: str, problems: Iterable[Problem], number: int) -> list[Problem]:
-        """The problems that this play has no sample of this number for."""
-        return [problem for problem in problems if (play, problem.id, number) not in self.samples]
+    def missing(self, play: str, turns: Iterable[Turn]) -> list[Turn]:
+        """The turns that this play has no sample of."""
+        return [turn for turn in turns if (play, turn[0].id, turn[1]) not in self.samples]
 
     def append(self, samples: Sequence[Sample]) -> None:
         lines = "".join(sample.to_json() + "\n" for sample in samples)
