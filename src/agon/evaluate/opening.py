@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from transformers import AutoTokenizer
@@ -14,7 +15,8 @@ from agon.engines.chat import Chat
 from agon.engines.protocol import Engine
 from agon.engines.vllm_engine import VllmOptions
 from agon.errors import InputError, unknown
-from agon.evaluate.subject import Subject
+from agon.evaluate.room import Room
+from agon.evaluate.subject import MAX_TOKENS, Subject
 from agon.judges.pool import JudgePool
 from agon.policies.pair import BASE, Pair
 from agon.tasks import Task
@@ -41,12 +43,16 @@ class Opened:
 
 
 @contextmanager
-def opened(subject: Subject, engine_name: str = "transformers", rows: int = 256) -> Iterator[Opened]:
-    """Load the base and the adapters, and close the engine in the end."""
+def opened(
+    subject: Subject, engine_name: str = "transformers", rows: int = 256, room: Room | None = None
+) -> Iterator[Opened]:
+    """Load the base and the adapters, and close the engine in the end. `room` is for vLLM."""
     if engine_name not in ENGINES:
         raise unknown("engine", engine_name, ENGINES)
     if rows < 1:
         raise InputError(f"--rows must be at least 1, not {rows}.")
+    if room is not None:
+        room.refuse_without_vllm(engine_name)
     if threads := subject.config.get("torch_threads"):
         torch.set_num_threads(threads)
     path = model_path(subject.model)
@@ -69,7 +75,10 @@ def opened(subject: Subject, engine_name: str = "transformers", rows: int = 256)
     else:
         pair = Pair.create(base, policies=1)  # an engine samples from a pair; this one only lends its base
     chat = Chat(tokenizer, subject.config.get("dialect"))
-    engine = build_engine(engine_name, pair, chat, path, _options(dtype, rows))
+    options = EngineOptions(rows=rows)
+    if engine_name == "vllm":
+        options = replace(options, vllm=_vllm_options(dtype, room or Room(MAX_TOKENS), chat, base.config))
+    engine = build_engine(engine_name, pair, chat, path, options)
     try:
         for policy in subject.policies:
             engine.sync(policy, 0)
@@ -90,12 +99,12 @@ def judge_for(subject: Subject, task: Task) -> JudgePool:
     return JudgePool(chosen, workers=int(subject.config.get("judge_workers", 2)), **options)
 
 
-def _options(dtype: torch.dtype, rows: int) -> EngineOptions:
-    """An engine that evaluates has the card to itself, unlike one beside a trainer."""
-    vllm = VllmOptions(dtype=str(dtype).removeprefix("torch."))
-    if torch.cuda.is_available():
-        vllm = replace(vllm, gpu_memory_utilization=0.85)
-    else:
+def _vllm_options(dtype: torch.dtype, room: Room, chat: Chat, config: Any) -> VllmOptions:
+    cuda = torch.cuda.is_available()
+    options = VllmOptions(
+        dtype=str(dtype).removeprefix("torch."),
+        max_model_len=room.length(chat, config),
         # vLLM rewinds a seeded request's generator when it cuts a prompt in two, which torch has for CUDA only.
-        vllm = replace(vllm, extra={"enable_chunked_prefill": False})
-    return EngineOptions(rows=rows, vllm=vllm)
+        extra={} if cuda else {"enable_chunked_prefill": False},
+    )
+    return room.share(options, cuda)

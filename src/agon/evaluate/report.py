@@ -25,6 +25,8 @@ from agon.evaluate.evaluation import (
 )
 from agon.evaluate.metrics import Figures
 from agon.evaluate.opening import Opened, judge_for, judge_name
+from agon.evaluate.subject import Subject
+from agon.game.problem import Problem
 from agon.tasks import Task
 
 Watch = Callable[[str], Progress]  # what is played next → where its progress goes
@@ -78,6 +80,16 @@ def evaluate(opened: Opened, task: Task, plan: Plan, watch: Watch, own: Callable
     }
     write_json(_folder(opened, task, plan.split, plan) / "result.json", result)
     return result
+
+
+def problems_played(
+    subject: Subject, tasks: Sequence[Task], plan: Plan, own: Callable[[], Task]
+) -> list[Problem]:
+    """Every problem that `evaluate` will play for these tasks, those of the choice of direction among them."""
+    splits = [(task, plan.split) for task in tasks]
+    if len(subject.policies) == 2 and plan.direction == "both" and own().splits.get("validation"):
+        splits.append((own(), "validation"))
+    return [problem for task, split in splits for problem in first(task, split, plan.limit).problems(split)]
 
 
 def _choice(opened: Opened, plan: Plan, watch: Watch, own: Callable[[], Task]) -> Choice:

@@ -14,6 +14,8 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +48,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="completions that transformers samples at once (default 256)",
     )
+    parser.add_argument(
+        "--vllm-cache-gb",
+        type=float,
+        metavar="X",
+        help="GB of vLLM's cache, on a card that others use too; 85%% of the card in all otherwise",
+    )
+    parser.add_argument(
+        "--max-model-len",
+        type=int,
+        metavar="N",
+        help="tokens of a prompt and its completion that vLLM holds; counted from the problems otherwise",
+    )
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N problems")
     parser.add_argument("--temperature", type=float, help="the run's, else 0.6")
     parser.add_argument("--top-p", type=float, help="the run's, else 0.95")
@@ -64,7 +78,8 @@ def add_formats(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from agon.evaluate.opening import opened
-    from agon.evaluate.report import Plan, evaluate
+    from agon.evaluate.report import Plan, evaluate, problems_played
+    from agon.evaluate.room import Room
     from agon.evaluate.subject import open_subject
 
     subject = open_subject(arguments.subject)
@@ -80,12 +95,16 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if subject.folder is None and plan.output is None:
         raise InputError("A plain model has no run folder to keep its samples in: give --output DIR.")
-    tasks = list(_tasks(arguments, subject.own_task))
+    room = Room(plan.sampling.max_tokens, arguments.vllm_cache_gb, arguments.max_model_len)
+    own = cache(subject.own_task)
+    tasks = list(_tasks(arguments, own))
     for task in tasks:
         task.problems(plan.split)  # before the model is loaded
+    if arguments.engine == "vllm":
+        room = replace(room, problems=problems_played(subject, tasks, plan, own))
     try:
-        with opened(subject, arguments.engine, arguments.rows) as ready, _watching() as watch:
-            results = [evaluate(ready, task, plan, watch, subject.own_task) for task in tasks]
+        with opened(subject, arguments.engine, arguments.rows, room) as ready, _watching() as watch:
+            results = [evaluate(ready, task, plan, watch, own) for task in tasks]
     except KeyboardInterrupt:
         print("agon: interrupted; finished samples are kept, and the same command goes on.", file=sys.stderr)
         return 130
