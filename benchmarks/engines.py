@@ -12,9 +12,11 @@ that is cut short leaves what it has; OUT/engines.md is the table.
 """
 
 import argparse
+import cProfile
 import json
 import os
 import platform
+import pstats
 import statistics
 import sys
 import tempfile
@@ -44,6 +46,7 @@ from agon.judges.pool import JudgePool
 from agon.policies import Adapters, Pair
 
 GPU = torch.cuda.is_available()
+STRIDES = (1, 32)  # beside the engine's own
 
 
 @dataclass
@@ -57,6 +60,7 @@ class Setting:
     sampling: Sampling
     options: VllmOptions
     repeats: int
+    profile: Path | None = None
 
 
 class Recording:
@@ -122,6 +126,7 @@ def main() -> None:
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         setting = tiny_setting(arguments, Path(folder)) if arguments.tiny else gsm8k_setting(arguments)
+        setting.profile = out / "profile.txt" if arguments.profile else None
         results = Results(out, facts(setting, arguments))
         pair, chat = load(setting)
         engine, seconds = timed(
@@ -133,11 +138,9 @@ def main() -> None:
         with JudgePool(setting.judge, workers=4 if GPU else 1) as judge:
             results.add("step", steps(setting, engine, chat, judge))
         engine.close()
-        if not arguments.no_merged:
-            llm = without_adapters(setting)
-            results.add("merged", merged(setting, llm, chat))
+        if not arguments.no_push:
             try:
-                results.add("push", pushes(pair, llm))
+                results.add("push", pushes(pair, without_adapters(setting)))
             except Exception as error:  # it reaches into vLLM: not on a CPU, where weights are repacked
                 results.add("push", {"failed": f"{type(error).__name__}: {error}"[:500]})
     results.facts["seconds"] = round(time.perf_counter() - started, 1)
@@ -168,6 +171,7 @@ def throughput(setting: Setting, engine: VllmEngine, chat: Chat) -> dict[str, An
 
     write(["base", "A", "B"], -1)  # whatever is compiled at first use
     return rounds(
+        engine,
         setting.repeats,
         {
             "base": partial(write, ["base"]),
@@ -197,12 +201,24 @@ def steps(setting: Setting, engine: VllmEngine, chat: Chat, judge: JudgePool) ->
         return recording.tokens
 
     play("first", "agon", Recording, -1)  # starts the judges
+    if setting.profile:
+        profile(lambda: play("profiled", "agon", Recording, -2), setting.profile)
+
+    def stream(stride: int, repeat: int) -> int:
+        usual, engine.stride = engine.stride, stride
+        try:
+            return play("streaming" if stride == usual else f"stride {stride}", "agon", Recording, repeat)
+        finally:
+            engine.stride = usual
+
     measured = rounds(
+        engine,
         setting.repeats,
         {
             "one batch of 2N": lambda repeat: play("one", "grpo", Recording, repeat),
             "barrier": lambda repeat: play("barrier", "agon", Barrier, repeat),
-            "streaming": lambda repeat: play("streaming", "agon", Recording, repeat),
+            "streaming": partial(stream, engine.stride),
+            **{f"streaming, stride {stride}": partial(stream, stride) for stride in STRIDES},
             # The same prompts and seeds without waiting for one another: what dependence alone costs.
             "streaming's requests at once": lambda repeat: run(engine, asked[repeat]),
         },
@@ -215,6 +231,15 @@ def steps(setting: Setting, engine: VllmEngine, chat: Chat, judge: JudgePool) ->
     return {**measured, "duels equal, streaming and barrier": statistics.fmean(both)}
 
 
+def profile(work: Callable[[], Any], path: Path) -> None:
+    """Where Python's time goes in one piece of work, dearest first."""
+    recorder = cProfile.Profile()
+    recorder.runcall(work)
+    with path.open("w") as stream:
+        for order in ("cumulative", "tottime"):
+            pstats.Stats(recorder, stream=stream).sort_stats(order).print_stats(60)
+
+
 def without_adapters(setting: Setting) -> Any:
     """The engine as TRL starts it: it samples whatever was merged into the base."""
     from vllm import LLM
@@ -225,42 +250,10 @@ def without_adapters(setting: Setting) -> Any:
         dtype=options.dtype,
         max_model_len=options.max_model_len,
         max_num_seqs=options.max_num_seqs,
-        enforce_eager=options.enforce_eager,
+        enforce_eager=True,  # it will not sample
         gpu_memory_utilization=options.gpu_memory_utilization,
         kv_cache_memory_bytes=options.kv_cache_memory_bytes,
-        logprobs_mode="processed_logprobs",
         disable_log_stats=True,
-    )
-
-
-def merged(setting: Setting, llm: Any, chat: Chat) -> dict[str, Any]:
-    """Tokens per second of one policy without adapters, with our seeds and without."""
-    from vllm import SamplingParams
-
-    def sample(repeat: int, seeded: bool) -> int:
-        requests = plain_requests(setting, chat, ["A"], repeat)
-        asked = setting.sampling
-        parameters = [
-            SamplingParams(
-                max_tokens=asked.max_tokens,
-                temperature=asked.temperature,
-                logprobs=0,
-                detokenize=False,
-                seed=request.seed if seeded else None,
-            )
-            for request in requests
-        ]
-        prompts = [{"prompt_token_ids": list(request.prompt_ids)} for request in requests]
-        outputs = llm.generate(prompts, parameters, use_tqdm=False)
-        return sum(len(output.outputs[0].token_ids) for output in outputs)
-
-    sample(-1, True)
-    return rounds(
-        setting.repeats,
-        {
-            "one policy, merged": lambda repeat: sample(repeat, True),
-            "one policy, merged, without seeds": lambda repeat: sample(repeat, False),
-        },
     )
 
 
@@ -310,17 +303,21 @@ def run(engine: Engine, requests: Sequence[Request]) -> int:
     return tokens
 
 
-def rounds(repeats: int, arms: dict[str, Callable[[int], int]]) -> dict[str, Any]:
-    """Run every arm once per round and report medians: seconds, tokens, tokens per second."""
+def rounds(engine: VllmEngine, repeats: int, arms: dict[str, Callable[[int], int]]) -> dict[str, Any]:
+    """Run every arm once per round and report medians: seconds, tokens, engine steps, tokens per second."""
     seen: dict[str, list[tuple[float, int]]] = {name: [] for name in arms}
+    steps: dict[str, list[int]] = {name: [] for name in arms}
     for repeat in range(repeats):
         for name, arm in arms.items():
+            before = engine.steps
             tokens, seconds = timed(partial(arm, repeat))
             seen[name].append((seconds, tokens))
+            steps[name].append(engine.steps - before)
     return {
         name: {
             "seconds": round(statistics.median(seconds for seconds, _ in runs), 3),
             "tokens": round(statistics.median(tokens for _, tokens in runs)),
+            "engine steps": round(statistics.median(steps[name])),
             "tokens per second": round(statistics.median(tokens / seconds for seconds, tokens in runs)),
             "all seconds": [round(seconds, 3) for seconds, _ in runs],
         }
@@ -411,18 +408,22 @@ def markdown(results: Results) -> str:
         "| who writes | tokens/s | against the base |",
         "| --- | --- | --- |",
     ]
-    peer = parts.get("merged", {})
-    arms = {**parts["throughput"], **peer}
+    arms = parts["throughput"]
     base = arms["base"]["tokens per second"]
     for name, arm in arms.items():
         speed = arm["tokens per second"]
         lines.append(f"| {name} | {speed:,} | {speed / base:.2f} |")
-    lines += ["", "| a step's rollouts | s | tokens | against one batch of 2N |", "| --- | --- | --- | --- |"]
+    lines += [
+        "",
+        "| a step's rollouts | s | tokens | engine steps | against one batch of 2N |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     whole = parts["step"]["one batch of 2N"]["seconds"]
     for name, arm in parts["step"].items():
         if isinstance(arm, dict):
             lines.append(
-                f"| {name} | {arm['seconds']:.2f} | {arm['tokens']:,} | {arm['seconds'] / whole:.2f} |"
+                f"| {name} | {arm['seconds']:.2f} | {arm['tokens']:,} | {arm['engine steps']:,} |"
+                f" {arm['seconds'] / whole:.2f} |"
             )
     same = parts["step"]["duels equal, streaming and barrier"]
     lines += ["", f"Duels that came out the same streamed and with a barrier: {same:.1%}.", ""]
@@ -445,10 +446,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--problems", type=int, default=32)
     parser.add_argument("--rollouts", type=int, default=16, help="2N")
     parser.add_argument("--tokens", type=int, default=512, help="longest completion")
-    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--cache-gb", type=float, default=16.0, help="vLLM's cache")
     parser.add_argument("--eager", action="store_true", help="no CUDA graphs: starts sooner, samples slower")
-    parser.add_argument("--no-merged", action="store_true", help="leave TRL's way out: no second engine")
+    parser.add_argument(
+        "--profile", action="store_true", help="also write OUT/profile.txt of a streamed step"
+    )
+    parser.add_argument("--no-push", action="store_true", help="leave TRL's way out: no second engine")
     arguments = parser.parse_args()
     if not arguments.tiny and not (arguments.model and arguments.gsm8k):
         parser.error("give --model and --gsm8k, or --tiny")

@@ -77,6 +77,8 @@ class VllmEngine:
         self._pending: dict[str, Request] = {}
         self._numbers = count()
         self._asleep = False
+        self.stride = self._options.stride
+        self.steps = 0  # taken so far, each a token for everything in the batch
         with _luck_undisturbed():
             self._llm = _start(model_path, largest_rank(pair), self._options)
         self._engine = self._llm.llm_engine
@@ -120,7 +122,7 @@ class VllmEngine:
     def collect(self) -> list[Finished]:
         finished: list[Finished] = []
         while self._pending and not finished:
-            for _ in range(self._options.stride):
+            for _ in range(self.stride):
                 finished += self._step()
                 if not self._pending:
                     break
@@ -129,6 +131,7 @@ class VllmEngine:
     def _step(self) -> list[Finished]:
         """One token for every request in the batch; what ended with it."""
         finished = []
+        self.steps += 1
         for output in self._engine.step():
             if output.finished:
                 request = self._pending.pop(output.request_id)
@@ -219,7 +222,7 @@ def _start(model_path: str, rank: int, options: VllmOptions) -> Any:
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     from vllm import LLM
 
-    settings = {
+    settings: dict[str, Any] = {
         "dtype": options.dtype,
         "max_model_len": options.max_model_len,
         "max_num_seqs": options.max_num_seqs,
