@@ -1,5 +1,6 @@
 """Samples survive the disk, and a kill in the middle of a line."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,41 @@ def test_a_line_cut_short_is_dropped_and_the_rest_kept(tmp_path: Path, samples: 
     assert path.read_bytes() == whole
     assert SampleFile(path).missing("A->B", turns(0)) == []
     assert SampleFile(path).missing("A->B", turns(1)) == turns(1)
+
+
+def test_packed_samples_are_read_where_there_are_no_others(tmp_path: Path, samples: list[Sample]) -> None:
+    path = tmp_path / "samples.jsonl"
+    SampleFile(path).append(samples)
+    packed = tmp_path / "samples.jsonl.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    before = packed.read_bytes()
+    path.unlink()
+    file = SampleFile(path)
+    assert list(file.samples.values()) == samples
+    with pytest.raises(InputError, match=r"samples\.jsonl\.gz is only read, never added to"):
+        file.append(samples)
+    assert packed.read_bytes() == before
+    assert not path.exists()
+
+
+def test_plain_samples_win_over_packed_ones(tmp_path: Path, samples: list[Sample]) -> None:
+    path = tmp_path / "samples.jsonl"
+    SampleFile(path).append(samples)
+    (tmp_path / "samples.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    path.write_text(samples[0].to_json() + "\n")
+    file = SampleFile(path)
+    assert list(file.samples) == [samples[0].key]
+    file.append(samples[1:])
+    assert list(SampleFile(path).samples.values()) == samples
+
+
+@pytest.mark.parametrize("kept", [5, -9])
+def test_a_packed_file_that_is_not_whole_is_named(tmp_path: Path, samples: list[Sample], kept: int) -> None:
+    content = gzip.compress("".join(sample.to_json() + "\n" for sample in samples).encode())
+    (tmp_path / "samples.jsonl.gz").write_bytes(content[:kept])
+    with pytest.raises(InputError, match=r"samples\.jsonl\.gz is not a whole gzip file"):
+        SampleFile(tmp_path / "samples.jsonl")
 
 
 def test_a_line_that_is_no_sample_is_named(tmp_path: Path, samples: list[Sample]) -> None:

@@ -51,6 +51,10 @@ def enter(where: str, task: str | None = None, split: str = "test", arm: str = H
         raise unknown(f"arm of '{where}'", chosen, result["arms"])
     arms = {row.name: row for row in arms_for(result["policies"], result["directions"])}
     samples = SampleFile(folder / "samples.jsonl").samples
+    if not samples:
+        raise InputError(
+            f"{folder} has a result but no samples: restore samples.jsonl (or samples.jsonl.gz)."
+        )
     answers = grid(arms[chosen], result["problems"], result["samples"], samples)
     return Entrant(
         name=Path(where).resolve().name,

@@ -75,9 +75,12 @@ class Evaluation:
     batch: int = 64  # turns between two writes to disk
 
     def wanted(self) -> int:
-        """Rollouts that are still to be sampled."""
+        """Rollouts that are still to be sampled; refused where they could not be added to what is there."""
         file = self._file()
-        return sum(play.rollouts * len(missing) for play, missing in self._missing(file))
+        rollouts = sum(play.rollouts * len(missing) for play, missing in self._missing(file))
+        if rollouts:
+            file.refuse_packed()
+        return rollouts
 
     def kept(self) -> dict[Key, Sample]:
         """The samples that are there."""

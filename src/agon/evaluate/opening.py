@@ -53,6 +53,7 @@ def opened(
         raise InputError(f"--rows must be at least 1, not {rows}.")
     if room is not None:
         room.refuse_without_vllm(engine_name)
+    _refuse_weightless(subject)
     if threads := subject.config.get("torch_threads"):
         torch.set_num_threads(threads)
     path = model_path(subject.model)
@@ -85,6 +86,16 @@ def opened(
         yield Opened(subject, pair, chat, engine, VLLM_BATCH if engine_name == "vllm" else rows)
     finally:
         engine.close()
+
+
+def _refuse_weightless(subject: Subject) -> None:
+    """A copy of a run's outcomes has its adapters' configurations and nothing that could answer."""
+    for policy in subject.policies:
+        if subject.adapters and not any((subject.adapters / policy).glob("adapter_model.*")):
+            raise InputError(
+                f"The run '{subject.name}' has no weights in adapters/{policy}: a copy of its outcomes can be "
+                "compared, but only the whole run can be evaluated."
+            )
 
 
 def judge_name(subject: Subject, task: Task) -> str:

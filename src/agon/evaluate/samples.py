@@ -2,11 +2,14 @@
 
 A sample of a play holds its drafts and its finals, each with its text, lengths and verdict. The file
 has one JSON line per sample. Lines are appended whole; a line cut short by a kill is dropped when
-the file is opened again, and only what is missing is played.
+the file is opened again, and only what is missing is played. Where there is no `samples.jsonl`,
+`samples.jsonl.gz` is read in its place and never added to.
 """
 
+import gzip
 import json
 import os
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -102,20 +105,35 @@ class SampleFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.samples: dict[Key, Sample] = {}
-        if path.exists():
-            self._read()
+        packed = path.with_name(path.name + ".gz")
+        self.packed = packed if packed.exists() and not path.exists() else None
+        if self.packed:
+            self._take(self.packed, _unpacked(self.packed))
+        elif path.exists():
+            self._take(path, self._whole_lines())
 
-    def _read(self) -> None:
+    def refuse_packed(self) -> None:
+        """Packed samples are a finished record, perhaps without its texts."""
+        if self.packed:
+            raise InputError(
+                f"{self.packed} is only read, never added to: choose another --output, or put samples.jsonl "
+                "back beside it."
+            )
+
+    def _whole_lines(self) -> bytes:
         content = self.path.read_bytes()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             os.truncate(self.path, whole)
-        for number, line in enumerate(content[:whole].splitlines(), start=1):
+        return content[:whole]
+
+    def _take(self, path: Path, content: bytes) -> None:
+        for number, line in enumerate(content.splitlines(), start=1):
             try:
                 sample = Sample.from_json(line.decode())
             except (ValueError, KeyError, TypeError) as error:
                 raise InputError(
-                    f"Line {number} of {self.path} is not a sample ({error}); remove the line or the file."
+                    f"Line {number} of {path} is not a sample ({error}); remove the line or the file."
                 ) from error
             self.samples[sample.key] = sample
 
@@ -124,11 +142,19 @@ class SampleFile:
         return [turn for turn in turns if (play, turn[0].id, turn[1]) not in self.samples]
 
     def append(self, samples: Sequence[Sample]) -> None:
+        self.refuse_packed()
         lines = "".join(sample.to_json() + "\n" for sample in samples)
         with self.path.open("ab", buffering=0) as file:
             file.write(lines.encode())
             os.fsync(file.fileno())
         self.samples.update((sample.key, sample) for sample in samples)
+
+
+def _unpacked(path: Path) -> bytes:
+    try:
+        return gzip.decompress(path.read_bytes())
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path} is not a whole gzip file ({error}); restore or remove it.") from error
 
 
 def _attempt(entry: Entry, prompt_length: int, **reading: Any) -> Attempt:
