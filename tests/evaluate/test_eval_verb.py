@@ -153,6 +153,20 @@ def test_a_plain_model_has_the_controls(
     assert list(result["arms"]) == ["zero-shot", "self-cascade", "moa", "majority"]
 
 
+def test_tasks_have_their_own_numbers_of_samples_and_one_choice(run: Path, problems: Path) -> None:
+    other = problems.with_name("others.jsonl")
+    shutil.copy(problems, other)
+    words = ["--task", f"{problems},{other}", "--samples", "2,1", "--limit", "8", "--no-controls"]
+    assert main(["eval", str(run), *words]) == 0
+    results = [
+        json.loads((run / "evaluations" / f"{name}-test" / "result.json").read_text())
+        for name in ("bits", "others")
+    ]
+    assert [result["samples"] for result in results] == [2, 1]
+    assert results[0]["direction"] == results[1]["direction"]
+    assert {result["chosen_on"] for result in results} == {"bits validation, n=8, k=2"}
+
+
 def test_the_base_answers_the_same_with_and_without_a_run_around_it(
     tmp_path: Path, base: Path, problems: Path, evaluated: Path
 ) -> None:
@@ -182,6 +196,8 @@ def test_the_base_answers_the_same_with_and_without_a_run_around_it(
     ("words", "sentence"),
     [
         (["--samples", "0"], "--samples must be at least 1, not 0"),
+        (["--samples", "four"], "'four' is not a number"),
+        (["--samples", "4,1"], "one for each of the 1 tasks; not 2"),
         (["--limit", "0"], "--limit must be at least 1, not 0"),
         (["--rows", "0"], "--rows must be at least 1, not 0"),
         (["--split", "train"], "has no train problems"),

@@ -61,14 +61,23 @@ class Choice:
     chosen_on: str
 
 
-def evaluate(opened: Opened, task: Task, plan: Plan, watch: Watch, own: Callable[[], Task]) -> Figures:
+def evaluate(
+    opened: Opened,
+    task: Task,
+    plan: Plan,
+    watch: Watch,
+    own: Callable[[], Task],
+    choosing: Plan | None = None,
+) -> Figures:
     """Play every arm of a split and return the result, which is also written to its file.
 
     `own` loads the task that the run was trained on; it is asked only if a choice has to be made.
+    `choosing` is the plan by which validation is played for it, `plan` itself if left out: tasks with
+    other numbers of samples should still agree on one choice.
     """
     task.problems(plan.split)  # an empty split is refused before anything is sampled
     arms = arms_for(opened.subject.policies, plan.direction, plan.controls)
-    choice = _choice(opened, plan, watch, own)
+    choice = _choice(opened, choosing or plan, watch, own)
     figures = _played(opened, task, plan.split, arms, plan, watch)
     result = {
         "task": task.name,

@@ -35,7 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task", help="tasks, separated by commas; the run's own if left out")
     parser.add_argument("--path", help="local copy of the benchmark")
     parser.add_argument("--split", default="test", choices=("train", "validation", "test"))
-    parser.add_argument("--samples", type=int, default=1, metavar="K", help="samples per problem (default 1)")
+    parser.add_argument(
+        "--samples",
+        type=_counts,
+        default=[1],
+        metavar="K",
+        help="samples per problem (default 1); of several tasks also one number each, as 4,1",
+    )
     parser.add_argument("--direction", default="both", help="both (default), AB or BA (or 'A->B' in quotes)")
     parser.add_argument(
         "--no-controls", action="store_true", help="leave out zero-shot, self-cascade and moa"
@@ -86,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     plan = Plan(
         sampling=subject.sampling(arguments.temperature, arguments.top_p, arguments.max_tokens),
         split=arguments.split,
-        samples=arguments.samples,
+        samples=max(arguments.samples),
         direction=_direction(arguments.direction),
         controls=not arguments.no_controls,
         limit=arguments.limit,
@@ -98,18 +104,38 @@ def run(arguments: argparse.Namespace) -> int:
     room = Room(plan.sampling.max_tokens, arguments.vllm_cache_gb, arguments.max_model_len)
     own = cache(subject.own_task)
     tasks = list(_tasks(arguments, own))
+    plans = [replace(plan, samples=count) for count in _each(arguments.samples, len(tasks))]
     for task in tasks:
         task.problems(plan.split)  # before the model is loaded
     if arguments.engine == "vllm":
         room = replace(room, problems=problems_played(subject, tasks, plan, own))
     try:
         with opened(subject, arguments.engine, arguments.rows, room) as ready, _watching() as watch:
-            results = [evaluate(ready, task, plan, watch, own) for task in tasks]
+            results = [
+                evaluate(ready, task, each, watch, own, choosing=plan)
+                for task, each in zip(tasks, plans, strict=True)
+            ]
     except KeyboardInterrupt:
         print("agon: interrupted; finished samples are kept, and the same command goes on.", file=sys.stderr)
         return 130
     _show(results, arguments.form)
     return 0
+
+
+def _counts(written: str) -> list[int]:
+    try:
+        return [int(word) for word in written.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"'{written}' is not a number, or numbers such as 4,1") from error
+
+
+def _each(counts: list[int], tasks: int) -> list[int]:
+    """One number for every task: one for all of them, or as many as there are."""
+    if len(counts) not in (1, tasks):
+        raise InputError(
+            f"--samples takes one number, or one for each of the {tasks} tasks; not {len(counts)}."
+        )
+    return counts * tasks if len(counts) == 1 else counts
 
 
 def _direction(written: str) -> str:
