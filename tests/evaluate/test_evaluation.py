@@ -1,5 +1,6 @@
 """An evaluation's samples are the same whatever the batches are and however often it was stopped."""
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from agon.arena import Arena
 from agon.engines.protocol import Sampling, derive_seed
+from agon.errors import InputError
 from agon.evaluate.arms import arms_for, plays_of
 from agon.evaluate.evaluation import Evaluation
 from agon.evaluate.samples import sample_of
@@ -106,3 +108,16 @@ def test_batches_do_not_move_with_what_is_there_already(
     evaluation(tmp_path / "rest", batch=7).play(rest)
     assert rest.calls == [whole.calls[1][3:], *whole.calls[2:]]
     assert written(tmp_path / "rest") == one_by_one
+
+
+def test_packed_samples_are_refused_before_anything_is_sampled(
+    arena: Arena, tmp_path: Path, one_by_one: bytes
+) -> None:
+    part = b"".join(one_by_one.splitlines(keepends=True)[:10])
+    (tmp_path / "samples.jsonl.gz").write_bytes(gzip.compress(part))
+    watched = Watched(arena)
+    with pytest.raises(InputError, match="is only read, never added to"):
+        evaluation(tmp_path, batch=7).play(watched)
+    assert watched.calls == []
+    (tmp_path / "samples.jsonl.gz").write_bytes(gzip.compress(one_by_one))
+    assert evaluation(tmp_path, batch=7).wanted() == 0
