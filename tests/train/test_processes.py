@@ -37,14 +37,8 @@ def launch(folder: Path, processes: int, rows: int, loss: str) -> None:
     script.write_text(SCRIPT)
     command = [sys.executable]
     if processes > 1:
-        command += [
-            "-m",
-            "torch.distributed.run",
-            "--nproc_per_node",
-            str(processes),
-            "--master_port",
-            "29517",
-        ]
+        # Standalone: it finds itself a free port.
+        command += ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
     finished = subprocess.run(
         [*command, str(script), str(folder), str(rows), "4", loss],
         env={**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"},
