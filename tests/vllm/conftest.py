@@ -1,4 +1,4 @@
-"""vLLM set up for a small CPU, and one tiny model for all tests here."""
+"""vLLM set up for a small CPU, and one tiny model and two servers for all tests here."""
 
 import importlib.util
 import os
@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from tests.vllm.servers import Server
     from tests.vllm.tiny import Tiny
+
+HERE = Path(__file__).parent
+# A test may have to start both servers first, one after the other if it must.
+TIMEOUT_S = 2400
 
 SETTINGS = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -25,16 +30,18 @@ SETTINGS = {
     "HF_HUB_OFFLINE": "1",
 }
 
-if importlib.util.find_spec("vllm") is None:
+MISSING = importlib.util.find_spec("vllm") is None
 
-    def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-        here = Path(__file__).parent
-        for item in items:
-            if item.path.is_relative_to(here):
-                item.add_marker(pytest.mark.skip(reason="vLLM is not installed; `make test-vllm` has it"))
-
-else:
+if not MISSING:
     os.environ.update(SETTINGS)  # before anything imports torch or vLLM
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+            if MISSING:
+                item.add_marker(pytest.mark.skip(reason="vLLM is not installed; `make test-vllm` has it"))
 
 
 @pytest.fixture(scope="session")
@@ -50,3 +57,33 @@ def tiny(made: "Tiny", tmp_path: Path) -> Iterator["Tiny"]:
     made.pair.save(tmp_path / "before")
     yield made
     made.pair.load_weights(tmp_path / "before")
+
+
+@pytest.fixture(scope="session")
+def pool(made: "Tiny", tmp_path_factory: pytest.TempPathFactory) -> Iterator[list["Server"]]:
+    """Two servers, started once: if they do not start, no test waits for them a second time."""
+    from tests.vllm.servers import Server
+
+    logs = tmp_path_factory.mktemp("logs")
+    servers = [Server(made.path, logs / f"{number}.log") for number in range(2)]
+    try:
+        start(servers)
+        yield servers
+    finally:
+        for server in servers:
+            server.close()
+
+
+@pytest.fixture
+def servers(pool: list["Server"]) -> list["Server"]:
+    """Both servers up, whatever the test before did to them."""
+    start(pool)
+    return pool
+
+
+def start(servers: list["Server"]) -> None:
+    for server in servers:
+        if not server.running:
+            server.start()
+    for server in servers:
+        server.wait()

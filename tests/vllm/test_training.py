@@ -1,10 +1,8 @@
 """Training on vLLM: four steps in process, and four on two servers of which one dies in the middle."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from transformers import PrinterCallback, TrainerCallback
 
 from agon.engines.vllm_server import VllmServerEngine
@@ -12,29 +10,9 @@ from agon.train.trainer import AgonTrainer
 from tests import tiny
 from tests.train.build import config
 from tests.vllm.servers import Server
+from tests.vllm.tiny import Tiny
 
 STEPS = 4
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model folder: vLLM reads the base for itself."""
-    folder = tmp_path_factory.mktemp("base") / "model"
-    tiny.model("qwen3", head_dim=32).save_pretrained(folder)  # vLLM's attention has no heads of 16
-    tiny.tokenizer().save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture
-def servers(base: Path, tmp_path: Path) -> Iterator[list[Server]]:
-    pool = [Server(base, tmp_path / f"{number}.log") for number in range(2)]
-    for server in pool:
-        server.start()
-    for server in pool:
-        server.wait()
-    yield pool
-    for server in pool:
-        server.kill()
 
 
 class Witness(TrainerCallback):
@@ -74,9 +52,9 @@ def check(ours: AgonTrainer, witness: Witness) -> None:
 
 
 def test_four_steps_in_process_and_on_servers_that_die_learn_the_same(
-    base: Path, servers: list[Server], tmp_path: Path
+    made: Tiny, servers: list[Server], tmp_path: Path
 ) -> None:
-    inside = trainer(base, tmp_path / "inside", engine="vllm")
+    inside = trainer(made.path, tmp_path / "inside", engine="vllm")
     witness = Witness(inside)
     inside.add_callback(witness)
     inside.train()
@@ -84,7 +62,7 @@ def test_four_steps_in_process_and_on_servers_that_die_learn_the_same(
     check(inside, witness)
 
     outside = trainer(
-        base,
+        made.path,
         tmp_path / "outside",
         engine="vllm-server",
         vllm_servers=[server.url for server in servers],

@@ -5,21 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from agon.engines.chat import Chat
 from agon.engines.protocol import Engine, Request, Sampling
 from agon.engines.transformers_engine import stop_ids
 from agon.game.rollout import Rollout
 from agon.policies import Adapters, Pair
+from tests.tiny import model, tokenizer
 
-SPECIAL = ["<pad>", "<eos>", "<unk>", "<|im_start|>", "<|im_end|>"]
-CHARACTERS = "0123456789abcdefghijklmnopqrstuvwxyz +-*/=?.\n"
-TEMPLATE = (
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 # Several blocks of vLLM's prefix cache, so that a stale one would be hit.
 LONG = "what is one and one and one and one? " * 6
 
@@ -72,12 +65,13 @@ class Tiny:
 
 
 def make_tiny(folder: Path) -> Tiny:
-    tokenizer = _tokenizer()
-    model = _model(tokenizer)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    pair = Pair.create(model, Adapters(rank=16, noise=0.3))
-    tiny = Tiny(folder, pair, Chat(tokenizer), stop_ids(pair.model.get_base_model(), tokenizer))
+    words = tokenizer()
+    # Heads of 32 are the smallest that vLLM's CPU attention takes; large weights make tokens tell.
+    base = model("qwen3", hidden_size=64, head_dim=32, initializer_range=0.2, tie_word_embeddings=False)
+    base.save_pretrained(folder)
+    words.save_pretrained(folder)
+    pair = Pair.create(base, Adapters(rank=16, noise=0.3))
+    tiny = Tiny(folder, pair, Chat(words, "boxed"), stop_ids(pair.model.get_base_model(), words))
     tiny.disturb("A", seed=1)  # A starts as the base, and must not be taken for it
     return tiny
 
@@ -89,41 +83,3 @@ def play(engine: Engine, requests: Iterable[Request]) -> dict[str, Rollout]:
     while finished := engine.collect():
         rollouts.update({done.request.key: done.rollout for done in finished})
     return rollouts
-
-
-def _tokenizer() -> PreTrainedTokenizerFast:
-    vocabulary = {token: index for index, token in enumerate([*SPECIAL, *CHARACTERS])}
-    inner = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    inner.pre_tokenizer = pre_tokenizers.Split(pattern="", behavior="isolated")
-    inner.decoder = decoders.Fuse()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=inner,
-        pad_token="<pad>",
-        eos_token="<eos>",
-        unk_token="<unk>",
-        additional_special_tokens=["<|im_start|>", "<|im_end|>"],
-    )
-    tokenizer.chat_template = TEMPLATE
-    return tokenizer
-
-
-def _model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    torch.manual_seed(0)
-    config = Qwen3Config(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=32,  # the smallest that vLLM's CPU attention takes
-        max_position_embeddings=1024,
-        initializer_range=0.2,
-        tie_word_embeddings=False,
-        pad_token_id=tokenizer.pad_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        bos_token_id=None,
-    )
-    model = Qwen3ForCausalLM(config)
-    model.generation_config.eos_token_id = tokenizer.eos_token_id
-    return model

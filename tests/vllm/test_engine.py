@@ -146,7 +146,7 @@ def test_a_completion_keeps_its_end_token_and_says_why_it_ended(tiny: Tiny, engi
         assert ends[-1] == (rollout.finish_reason == "stop")
         assert rollout.length == len(rollout.token_ids) == len(rollout.logprobs)
         assert rollout.text == tiny.chat.decode(rollout.token_ids)
-        assert "<eos>" not in rollout.text
+        assert "<|im_end|>" not in rollout.text
 
 
 def test_a_request_submitted_later_overtakes_a_long_one(tiny: Tiny, engine: VllmEngine) -> None:

@@ -15,27 +15,7 @@ from tests.vllm.tiny import LONG, Tiny, play
 
 GREEDY = Sampling(24, temperature=0.0)
 EVERYONE = ("A", "B", "base")
-OPTIONS = ServerOptions(heartbeat_s=0.3, patience_s=120.0)
-
-
-@pytest.fixture(scope="module")
-def pool(made: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
-    logs = tmp_path_factory.mktemp("logs")
-    servers = [Server(made.path, logs / f"{number}.log") for number in range(2)]
-    yield servers
-    for server in servers:
-        server.kill()
-
-
-@pytest.fixture
-def servers(pool: list[Server]) -> list[Server]:
-    """Both servers up, whatever the test before did to them."""
-    for server in pool:
-        if not server.running:
-            server.start()
-    for server in pool:
-        server.wait()
-    return pool
+OPTIONS = ServerOptions(heartbeat_s=0.3)
 
 
 @pytest.fixture
@@ -50,7 +30,7 @@ def engine(tiny: Tiny, servers: list[Server]) -> Iterator[VllmServerEngine]:
     engine.close()
 
 
-def until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 300.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -161,7 +141,7 @@ def test_a_server_killed_mid_flight_is_left_out_and_comes_back(
 
 def test_a_server_that_hangs_is_left_out_too(tiny: Tiny, servers: list[Server]) -> None:
     urls = [server.url for server in servers]
-    quick = ServerOptions(heartbeat_s=0.3, patience_s=120.0, control_timeout_s=5.0)
+    quick = ServerOptions(heartbeat_s=0.3, control_timeout_s=10.0)
     engine = VllmServerEngine(urls, tiny.pair, tiny.chat.decode, tiny.stop_ids, quick)
     for policy in ("A", "B"):
         engine.sync(policy, 0)
@@ -192,4 +172,4 @@ def test_a_server_with_raw_log_probs_is_refused_at_once(tiny: Tiny, tmp_path: Pa
         with pytest.raises(InputError, match="start it with --logprobs-mode processed_logprobs"):
             VllmServerEngine([server.url], tiny.pair, tiny.chat.decode, tiny.stop_ids, OPTIONS)
     finally:
-        server.kill()
+        server.close()
