@@ -134,11 +134,12 @@ def main() -> None:
         )
         results.add("start", {"with adapters": seconds})
         results.add("sync", adapter_syncs(engine, repeats=5))
-        results.add("throughput", throughput(setting, engine, chat))
+        if not arguments.quick:
+            results.add("throughput", throughput(setting, engine, chat))
         with JudgePool(setting.judge, workers=4 if GPU else 1) as judge:
-            results.add("step", steps(setting, engine, chat, judge))
+            results.add("step", steps(setting, engine, chat, judge, () if arguments.quick else STRIDES))
         engine.close()
-        if not arguments.no_push:
+        if not arguments.quick:
             try:
                 results.add("push", pushes(pair, without_adapters(setting)))
             except Exception as error:  # it reaches into vLLM: not on a CPU, where weights are repacked
@@ -172,7 +173,7 @@ def throughput(setting: Setting, engine: VllmEngine, chat: Chat) -> dict[str, An
     write(["base", "A", "B"], -1)  # whatever is compiled at first use
     return rounds(
         engine,
-        setting.repeats,
+        max(1, setting.repeats - 1),
         {
             "base": partial(write, ["base"]),
             "one adapter": partial(write, ["A"]),
@@ -181,7 +182,9 @@ def throughput(setting: Setting, engine: VllmEngine, chat: Chat) -> dict[str, An
     )
 
 
-def steps(setting: Setting, engine: VllmEngine, chat: Chat, judge: JudgePool) -> dict[str, Any]:
+def steps(
+    setting: Setting, engine: VllmEngine, chat: Chat, judge: JudgePool, strides: Sequence[int]
+) -> dict[str, Any]:
     """The time of one step's rollouts, judged: 2N at once, with a barrier, and streamed."""
     duels: dict[str, list[str]] = {}
     asked: dict[int, list[Request]] = {}
@@ -218,7 +221,7 @@ def steps(setting: Setting, engine: VllmEngine, chat: Chat, judge: JudgePool) ->
             "one batch of 2N": lambda repeat: play("one", "grpo", Recording, repeat),
             "barrier": lambda repeat: play("barrier", "agon", Barrier, repeat),
             "streaming": partial(stream, engine.stride),
-            **{f"streaming, stride {stride}": partial(stream, stride) for stride in STRIDES},
+            **{f"streaming, stride {stride}": partial(stream, stride) for stride in strides},
             # The same prompts and seeds without waiting for one another: what dependence alone costs.
             "streaming's requests at once": lambda repeat: run(engine, asked[repeat]),
         },
@@ -361,6 +364,7 @@ def gsm8k_setting(arguments: argparse.Namespace) -> Setting:
         max_num_seqs=512,
         enforce_eager=arguments.eager or not GPU,
         kv_cache_memory_bytes=int(arguments.cache_gb * 2**30) if GPU else None,
+        extra=arguments.extra,
     )
     sampling = Sampling(arguments.tokens, temperature=1.0)
     return Setting(
@@ -391,6 +395,7 @@ def facts(setting: Setting, arguments: argparse.Namespace) -> dict[str, Any]:
         "dtype": setting.options.dtype,
         "enforce_eager": setting.options.enforce_eager,
         "repeats": setting.repeats,
+        **{f"vllm {name}": value for name, value in arguments.extra.items()},
         "vllm": vllm.__version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
@@ -404,15 +409,13 @@ def markdown(results: Results) -> str:
         f"{facts['model']}, {facts['problems']} problems x {facts['rollouts']} rollouts, up to "
         f"{facts['max_tokens']} tokens, {facts['dtype']}, {facts['device']}, vLLM {facts['vllm']}; medians of "
         f"{facts['repeats']}.",
-        "",
-        "| who writes | tokens/s | against the base |",
-        "| --- | --- | --- |",
     ]
-    arms = parts["throughput"]
-    base = arms["base"]["tokens per second"]
-    for name, arm in arms.items():
-        speed = arm["tokens per second"]
-        lines.append(f"| {name} | {speed:,} | {speed / base:.2f} |")
+    if arms := parts.get("throughput"):
+        lines += ["", "| who writes | tokens/s | against the base |", "| --- | --- | --- |"]
+        base = arms["base"]["tokens per second"]
+        for name, arm in arms.items():
+            speed = arm["tokens per second"]
+            lines.append(f"| {name} | {speed:,} | {speed / base:.2f} |")
     lines += [
         "",
         "| a step's rollouts | s | tokens | engine steps | against one batch of 2N |",
@@ -452,7 +455,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--profile", action="store_true", help="also write OUT/profile.txt of a streamed step"
     )
-    parser.add_argument("--no-push", action="store_true", help="leave TRL's way out: no second engine")
+    parser.add_argument("--quick", action="store_true", help="the step alone, and no second engine")
+    parser.add_argument("--extra", type=json.loads, default={}, help="more options of vllm.LLM, as JSON")
     arguments = parser.parse_args()
     if not arguments.tiny and not (arguments.model and arguments.gsm8k):
         parser.error("give --model and --gsm8k, or --tiny")

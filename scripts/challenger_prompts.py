@@ -27,6 +27,7 @@ from agon.engines.chat import Chat
 from agon.engines.protocol import Engine, Finished, Request, Sampling, derive_seed
 from agon.engines.vllm_engine import VllmOptions
 from agon.game.duel import Duel
+from agon.game.markup import boxes, cut
 from agon.game.methods import METHODS
 from agon.game.problem import Problem
 from agon.game.prompts import FORM, Message, challenger_prompt, frame, plain_prompt
@@ -119,10 +120,13 @@ SUMMARIES: dict[str, Callable[[str], str]] = {
     "equations": equations,
 }
 
+# What the product shows: the computations, and not what they came to where that is the answer.
+RESULT_WITHHELD = "equations, result withheld"
+
 # Every layout with the whole attempt and with its computations; every summary with two layouts.
 PAIRS = list(
     dict.fromkeys(
-        [(layout, summary) for layout in LAYOUTS for summary in ("whole", "equations")]
+        [(layout, summary) for layout in LAYOUTS for summary in ("whole", "equations", RESULT_WITHHELD)]
         + [(layout, summary) for layout in ("attempt first", "attempt first, anew") for summary in SUMMARIES]
     )
 )
@@ -141,7 +145,7 @@ def main() -> None:
     out = Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
     task = load_task(arguments.task, path=arguments.path)
-    problems = task.problems("validation")[: arguments.problems]
+    problems = task.problems("validation")[arguments.first :][: arguments.problems]
     chat, engine = load(arguments)
     results: dict[str, Any] = {"model": arguments.name or arguments.model, "problems": len(problems)}
     with JudgePool(task.judge, workers=arguments.workers) as judge, (out / "samples.jsonl").open("w") as kept:
@@ -149,7 +153,7 @@ def main() -> None:
             top_p = 1.0 if temperature == 1.0 else arguments.top_p
             sampling = Sampling(arguments.tokens, temperature, top_p)
             setting = Setting(chat, engine, judge, sampling)
-            rows, samples = experiment(setting, problems)
+            rows, samples = experiment(setting, problems, arguments.only or [""])
             results[f"temperature {temperature:g}, top-p {top_p:g}"] = rows
             for sample in samples:
                 kept.write(json.dumps({"temperature": temperature, **sample}) + "\n")
@@ -159,7 +163,9 @@ def main() -> None:
     print(table)
 
 
-def experiment(setting: Setting, problems: Sequence[Problem]) -> tuple[list[dict[str, Any]], list[Any]]:
+def experiment(
+    setting: Setting, problems: Sequence[Problem], only: Sequence[str]
+) -> tuple[list[dict[str, Any]], list[Any]]:
     """Drafts once, then every variant on them, all in one batch."""
     arena = Arena(setting.engine, setting.chat, setting.judge)
     played = arena.play(
@@ -174,7 +180,8 @@ def experiment(setting: Setting, problems: Sequence[Problem]) -> tuple[list[dict
     dialect = setting.chat.dialect.name
     requests: dict[str, tuple[str, int]] = {}
     batch = []
-    for variant, messages in variants(setting.chat, drafts):
+    chosen = [each for each in variants(setting.chat, drafts) if any(words in each[0] for words in only)]
+    for variant, messages in chosen:
         for number, prompt in enumerate(messages):
             key = f"{variant}\t{number}"
             requests[key] = (variant, number)
@@ -221,6 +228,7 @@ def variants(chat: Chat, drafts: Sequence[Duel]) -> list[tuple[str, list[list[Me
     shown = [
         split(duel.draft.rollout.text, name, duel.problem.domain, chat.prefilled).shown() for duel in drafts
     ]
+    whole = [cut(text, boxes(text)).strip() for text in (duel.draft.rollout.text for duel in drafts)]
     found = [
         ("plain", [plain_prompt(duel.problem, name) for duel in drafts]),
         (
@@ -235,10 +243,10 @@ def variants(chat: Chat, drafts: Sequence[Duel]) -> list[tuple[str, list[list[Me
         prompts = [
             LAYOUTS[layout](
                 duel.problem.prompt.strip(),
-                frame(SUMMARIES[summary](text), chat.control_tokens),
+                frame(own if summary == RESULT_WITHHELD else SUMMARIES[summary](text), chat.control_tokens),
                 FORM[chat.dialect.answer, duel.problem.domain],
             )
-            for duel, text in zip(drafts, shown, strict=True)
+            for duel, text, own in zip(drafts, whole, shown, strict=True)
         ]
         found.append((f"{layout}; {summary}", prompts))
     return found
@@ -339,6 +347,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--path", help="local copy of the benchmark")
     parser.add_argument("--dialect", help="read off the chat template if left out")
     parser.add_argument("--problems", type=int, default=384)
+    parser.add_argument("--first", type=int, default=0, help="number of the first validation problem")
+    parser.add_argument("--only", nargs="+", metavar="WORDS", help="only variants whose name has these words")
     parser.add_argument("--tokens", type=int, default=512, help="longest completion")
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0.6, 1.0])
     parser.add_argument("--top-p", type=float, default=0.95, help="of temperatures other than 1")

@@ -1,14 +1,14 @@
 """Train and evaluate the cells of a comparison, several side by side on one GPU, and bring back what they say.
 
-    python scripts/gpu/cells.py run --cells controls grpo:0:1e-4 coop:0:1e-4 agon:0:1e-4 --side 4
-    python scripts/gpu/cells.py watch --seconds 570 --out OUT
+    python scripts/gpu/cells.py run --cells controls grpo:0:3e-4 coop:0:3e-4 agon:0:3e-4 --side 4
+    python scripts/gpu/cells.py watch --cells controls grpo:0:3e-4 coop:0:3e-4 agon:0:3e-4 --out OUT
 
-A cell is METHOD:SEED:RATE, or `controls` for the untrained model. Each is `agon train` with
-first_light.yaml, then `agon eval` on GSM8K (test, and validation where there is a direction to choose)
-and on MATH-500, in processes of their own; logs lie beside the runs. `run` starts whatever is not
-finished yet and can be left in the background; `watch` prints where the cells are and packs every run
-without its weights into OUT/NAME.tgz. Unpacked under runs/ elsewhere, a packed cell counts as done, so
-a comparison may be spread over several machines.
+A cell is METHOD:SEED:RATE, or `controls` for the untrained model. Each goes through `agon train` with
+first_light.yaml, `agon eval` on validation, and `agon eval` on the test problems of GSM8K and on
+MATH-500, in processes of their own, up to the stage asked for; logs lie beside the runs. `run` starts
+whatever is not finished and can be left in the background; `watch` prints where the cells are and packs
+every run without its weights into OUT/NAME.tgz. Unpacked under runs/ on another machine, a packed cell
+that is finished stays finished, so a comparison may be spread over several.
 """
 
 import argparse
@@ -18,133 +18,113 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-RECIPE = HERE / "first_light.yaml"
-TASK = "gsm8k,train=1024,validation=128,test=500"
+ROOT = Path(__file__).parents[2]
+RECIPE = "scripts/gpu/first_light.yaml"
+TASK = "gsm8k,train=1024,validation=256,test=500"
 MODEL = "models/qwen2.5-coder-0.5b-instruct"
-CACHE_GB = "5"
-# What is never brought back: weights, and copies of what the packed files say.
-LEFT = ("adapters/A/adapter_model.safetensors", "adapters/B/adapter_model.safetensors", "checkpoints")
+ENGINE = ["--engine", "vllm", "--vllm-cache-gb", "5", "--json"]
+STAGES = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of the comparison and the commands it takes."""
+    """One run of the comparison: METHOD:SEED:RATE, where `key=value` after another colon changes an option."""
 
-    method: str
-    seed: int = 0
-    rate: float = 0.0
-    steps: int = 0
-
-    @staticmethod
-    def parse(text: str, steps: int = 0) -> "Cell":
-        if text == "controls":
-            return Cell("controls")
-        method, seed, rate = text.split(":")
-        return Cell(method, int(seed), float(rate), steps)
+    text: str
 
     @property
     def name(self) -> str:
-        if self.method == "controls":
-            return self.method
-        short = f"-{self.steps}steps" if self.steps else ""
-        return f"{self.method}-s{self.seed}-lr{self.rate:.0e}{short}".replace("e-0", "e-")
+        method, *rest = self.text.split(":")
+        if not rest:
+            return method
+        return f"{method}-s{rest[0]}-lr{float(rest[1]):.0e}".replace("e-0", "e-")
 
-    def commands(self, folder: Path, samples: int, splits: Sequence[str]) -> list[list[str]]:
-        shared = ["--engine", "vllm", "--vllm-cache-gb", CACHE_GB, "--json"]
+    def commands(self, folder: str, samples: int) -> Iterator[tuple[str, list[str]]]:
+        """What `agon` is asked for at each stage."""
+        method, *rest = self.text.split(":")
         tasks = ["--task", f"{TASK},math-500", "--path", "data", "--samples", f"{samples},1"]
-        if self.method == "controls":
-            place = ["--output", str(folder), "--max-tokens", "512", "--max-model-len", "2048"]
-            return [["eval", MODEL, *tasks, *place, *shared]]
-        train = ["train", str(RECIPE), "--method", self.method, "--seed", str(self.seed)]
-        train += ["--learning_rate", str(self.rate), "--output_dir", str(folder)]
-        if self.steps:
-            return [[*train, "--max_steps", str(self.steps)]]
-        asked = [*shared, "--no-controls"]
-        own = [["eval", str(folder), "--split", split, "--samples", str(samples), *asked] for split in splits]
-        return [train, *own, ["eval", str(folder), *tasks, *asked]]
-
-    def state(self, runs: Path) -> str:
-        folder = runs / self.name
-        if (folder / "done").exists():
-            return "done"
-        return (
-            (folder.with_suffix(".state")).read_text() if folder.with_suffix(".state").exists() else "waiting"
+        if not rest:
+            yield "test", ["eval", MODEL, *tasks, "--output", folder, "--max-tokens", "512", *ENGINE]
+            return
+        seed, rate, *changes = rest
+        words = [f"--{change.replace('=', ' ')}" for change in changes]
+        options = (
+            f"--method {method} --seed {seed} --learning_rate {rate} --output_dir {folder} {' '.join(words)}"
         )
+        yield "train", ["train", RECIPE, *options.split()]
+        evaluate = ["eval", folder, *ENGINE, "--no-controls"]
+        yield "validation", [*evaluate, "--split", "validation", "--samples", str(samples)]
+        yield "test", [*evaluate, *tasks]
+
+    def times(self, runs: Path) -> dict[str, float]:
+        """The stages that are finished and the seconds each took."""
+        path = runs / self.name / "times.json"
+        return dict(json.loads(path.read_text())) if path.exists() else {}
+
+    def finished(self, runs: Path, until: str) -> bool:
+        return until in self.times(runs)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Start the cells, `side` at a time, a little apart: the first one compiles for all."""
+    """Start the cells, so many at a time and a little apart."""
     runs = Path(arguments.runs)
     runs.mkdir(parents=True, exist_ok=True)
-    cells = [Cell.parse(text, arguments.steps) for text in arguments.cells]
-    waiting = [cell for cell in cells if cell.state(runs) != "done"]
+    waiting = [cell for cell in map(Cell, arguments.cells) if not cell.finished(runs, arguments.until)]
     working: list[subprocess.Popen[bytes]] = []
     while waiting or working:
         working = [process for process in working if process.poll() is None]
         if waiting and len(working) < arguments.side:
             cell = waiting.pop(0)
-            log = (runs / f"{cell.name}.log").open("ab")
-            command = [
-                sys.executable,
-                __file__,
-                "one",
-                arguments.cells[cells.index(cell)],
-                "--runs",
-                str(runs),
-            ]
-            command += ["--samples", str(arguments.samples), "--steps", str(arguments.steps)]
-            working.append(subprocess.Popen(command, stdout=log, stderr=log))
+            command = [sys.executable, __file__, "one", "--cells", cell.text, "--runs", str(runs)]
+            command += ["--samples", str(arguments.samples), "--until", arguments.until]
+            with (runs / f"{cell.name}.log").open("ab") as log:
+                working.append(subprocess.Popen(command, stdout=log, stderr=log))
             time.sleep(arguments.apart)
         time.sleep(1)
     return 0
 
 
 def one(arguments: argparse.Namespace) -> int:
-    """One cell, command by command."""
-    runs = Path(arguments.runs)
-    cell = Cell.parse(arguments.cell, arguments.steps)
-    folder = runs / cell.name
-    # Only grpo's learning rate is chosen, on validation; for the pairs `agon eval` plays that split itself.
-    splits = ["validation"] if cell.method == "grpo" else []
-    times: dict[str, float] = {}
-    for number, command in enumerate(cell.commands(folder, arguments.samples, splits)):
-        what = " ".join(command[:1] + [word for word in command if word in ("validation",)])
-        folder.with_suffix(".state").write_text(what)
+    """One cell, stage by stage, from the first that is not finished."""
+    runs, cell = Path(arguments.runs), Cell(arguments.cells[0])
+    state = runs / f"{cell.name}.state"
+    environment = {**os.environ, "OMP_NUM_THREADS": "2", "TOKENIZERS_PARALLELISM": "false"}
+    for stage, command in cell.commands(str(runs / cell.name), arguments.samples):
+        times = cell.times(runs)
+        if stage in times:
+            continue
+        state.write_text(stage)
         started = time.time()
-        environment = {**os.environ, "OMP_NUM_THREADS": "2", "TOKENIZERS_PARALLELISM": "false"}
-        done = subprocess.run(
-            [sys.executable, "-m", "agon.cli", *command],
-            env=environment,
-            check=False,
-            stdout=(runs / f"{cell.name}.{number}.out").open("w"),
-        )
-        times[what] = round(time.time() - started, 1)
+        with (runs / f"{cell.name}.{stage}.out").open("w") as out:
+            done = subprocess.run(
+                [sys.executable, "-m", "agon.cli", *command], env=environment, check=False, stdout=out
+            )
         if done.returncode:
-            folder.with_suffix(".state").write_text(f"failed: {what}")
+            state.write_text(f"failed in {stage}")
             return done.returncode
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "times.json").write_text(json.dumps(times, indent=2))
-    (folder / "done").touch()
+        times[stage] = round(time.time() - started, 1)
+        (runs / cell.name / "times.json").write_text(json.dumps(times, indent=2))
+        if stage == arguments.until:
+            break
+    state.write_text("done")
     return 0
 
 
 def watch(arguments: argparse.Namespace) -> int:
     """Print where the cells are until all are done or the time is up, then pack them."""
     runs, out = Path(arguments.runs), Path(arguments.out)
-    cells = [Cell.parse(text, arguments.steps) for text in arguments.cells]
+    cells = [Cell(text) for text in arguments.cells]
     ends = time.time() + arguments.seconds
     while True:
         states = {cell.name: where(cell, runs) for cell in cells}
         print(time.strftime("%H:%M:%S"), gpu(), flush=True)
         for name, state in states.items():
-            print(f"  {name:<24} {state}", flush=True)
+            print(f"  {name:<16} {state}", flush=True)
         over = [state.startswith(("done", "failed")) for state in states.values()]
         if all(over) or time.time() + arguments.every > ends:
             break
@@ -156,34 +136,31 @@ def watch(arguments: argparse.Namespace) -> int:
 
 
 def where(cell: Cell, runs: Path) -> str:
-    state = cell.state(runs)
-    last = _last(runs / cell.name / "metrics.jsonl")
-    if last and state != "done":
-        seconds = last.get("time/step", 0.0)
-        right = last.get("challenge/correct", last.get("draft/correct", 0.0))
-        state += f", step {last['step']}, {right:.0%} right, {seconds:.1f} s a step"
-        state += f" ({last.get('time/sampling', 0.0):.1f} s sampling)"
-    return state
+    path = runs / f"{cell.name}.state"
+    state = path.read_text() if path.exists() else "waiting"
+    metrics = runs / cell.name / "metrics.jsonl"
+    steps = [json.loads(line) for line in metrics.read_text().splitlines()] if metrics.exists() else []
+    trained: list[dict[str, Any]] = [line for line in steps if "loss" in line][-4:]
+    if not trained:
+        return state
+    last = trained[-1]
+    right = [line.get("challenge/correct", line["draft/correct"]) for line in trained]
+    return (
+        f"{state}; step {last['step']}, {sum(right) / len(right):.1%} right, {last['time/step']:.1f} s a step, "
+        f"{last['time/sampling']:.1f} s of it sampling; {last.get('memory/training', 0.0):.0f} GB"
+    )
 
 
 def pack(cell: Cell, runs: Path, out: Path) -> None:
     """A cell's run without its weights, its logs beside it."""
-    folder = runs / cell.name
+
+    def lean(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        return None if member.name.endswith(".safetensors") else member
+
     with tarfile.open(out / f"{cell.name}.tgz", "w:gz") as archive:
-        if folder.exists():
-            archive.add(folder, arcname=cell.name, filter=_lean)
-        for log in sorted(runs.glob(f"{cell.name}.*")):
-            archive.add(log, arcname=log.name)
-
-
-def _lean(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    return None if member.name.split("/", 1)[-1].startswith(LEFT) else member
-
-
-def _last(path: Path) -> dict[str, Any] | None:
-    lines = path.read_text().splitlines() if path.exists() else []
-    trained = [line for line in lines[-3:] if '"loss"' in line]
-    return dict(json.loads(trained[-1])) if trained else None
+        for path in sorted(runs.glob(f"{cell.name}*")):
+            if path.name == cell.name or path.name.startswith(f"{cell.name}."):
+                archive.add(path, arcname=path.name, filter=lean)
 
 
 def gpu() -> str:
@@ -196,30 +173,19 @@ def gpu() -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    verbs = parser.add_subparsers(required=True)
-    for name, verb in (("run", run), ("watch", watch), ("one", one)):
-        each = verbs.add_parser(name)
-        each.set_defaults(verb=verb)
-        each.add_argument("--runs", default="runs", help="folder of the runs")
-        each.add_argument(
-            "--steps", type=int, default=0, help="train this many steps only, and do not evaluate"
-        )
-        if name == "one":
-            each.add_argument("cell")
-        else:
-            each.add_argument("--cells", nargs="+", required=True, help="METHOD:SEED:RATE, or controls")
-        if name == "watch":
-            each.add_argument("--seconds", type=float, default=570)
-            each.add_argument("--every", type=float, default=45)
-            each.add_argument("--out", required=True)
-        else:
-            each.add_argument("--samples", type=int, default=4, help="samples of a test problem of GSM8K")
-        if name == "run":
-            each.add_argument("--apart", type=float, default=12, help="seconds between two starts")
-            each.add_argument("--side", type=int, default=4, help="cells that run at a time")
+    parser.add_argument("verb", choices=("run", "watch", "one"))
+    parser.add_argument("--cells", nargs="+", required=True, metavar="METHOD:SEED:RATE", help="or `controls`")
+    parser.add_argument("--runs", default="runs", help="folder of the runs")
+    parser.add_argument("--until", default="test", choices=STAGES, help="run: the last stage")
+    parser.add_argument("--samples", type=int, default=4, help="run: samples of a problem of GSM8K")
+    parser.add_argument("--side", type=int, default=4, help="run: cells at a time")
+    parser.add_argument("--apart", type=float, default=5, help="run: seconds between two starts")
+    parser.add_argument("--seconds", type=float, default=570, help="watch: at most so long")
+    parser.add_argument("--every", type=float, default=45, help="watch: seconds between two looks")
+    parser.add_argument("--out", default="packed", help="watch: folder for the packed runs")
     arguments = parser.parse_args()
     os.chdir(ROOT)
-    return int(arguments.verb(arguments))
+    return {"run": run, "watch": watch, "one": one}[arguments.verb](arguments)
 
 
 if __name__ == "__main__":

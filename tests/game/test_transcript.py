@@ -197,3 +197,39 @@ def test_splitting_takes_time_linear_in_the_text(piece: str, name: str) -> None:
     began = time.process_time()
     split(text, name, "code").shown()
     assert time.process_time() - began < 5
+
+
+SOLUTION = r"""Let us see what she has left.
+
+1. **Eggs**: 16 - 3 - 4 = 9 eggs a day.
+2. She sells them for 9 * 2 = $18 every day.
+
+So she makes \boxed{18} dollars."""
+
+
+def test_of_a_boxed_solution_a_rival_sees_the_computations_and_not_their_result() -> None:
+    assert split(SOLUTION, "boxed").shown() == (
+        "1. **Eggs**: 16 - 3 - 4 = 9 eggs a day.\n2. She sells them for 9 * 2 = [withheld]"
+    )
+
+
+def test_a_number_that_is_not_the_result_stays() -> None:
+    """The answer is 3, and 3 * 3 = 9 uses it; only what comes out of a line is withheld."""
+    shown = split("3 * 3 = 9\n13 - 10 = 3\nso \\boxed{3}", "boxed").shown()
+    assert shown == "3 * 3 = 9\n13 - 10 = [withheld]"
+
+
+def test_a_solution_that_computes_nothing_is_shown_whole() -> None:
+    assert split("It is north of here.\nSo \\boxed{N}.", "boxed").shown() == (
+        "It is north of here.\nSo [withheld]."
+    )
+
+
+def test_a_box_over_several_lines_is_withheld_whole() -> None:
+    shown = split("a = 1\nx = \\boxed{\n\\frac{1}{2}\n}\nb = 2", "boxed").shown()
+    assert shown == "a = 1\nx = [withheld]\nb = 2"
+
+
+def test_of_a_program_the_explanation_is_shown_whole() -> None:
+    text = "Read n.\nPrint it.\n```python\nn = input()\nprint(n)\n```"
+    assert split(text, "boxed", "code").shown().startswith("Read n.\nPrint it.")

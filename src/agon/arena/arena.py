@@ -56,6 +56,7 @@ class _Round:
     versions: Mapping[str, int]
     seats: dict[Seat, _Played] = field(default_factory=dict)
     shown: dict[Seat, str] = field(default_factory=dict)
+    plain: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 class Arena:
@@ -127,16 +128,10 @@ class Arena:
             index, role, number = seat
             problem = table.problems[index]
             policy = table.players[0 if role == DRAFT else 1]
-            if seat in table.shown:
-                messages = challenger_prompt(
-                    problem, table.shown[seat], self.chat.dialect.name, self.chat.control_tokens
-                )
-            else:
-                messages = plain_prompt(problem, self.chat.dialect.name)
             requests.append(
                 Request(
                     key=f"{index}/{role}/{number}",
-                    prompt_ids=self.chat.encode(messages),
+                    prompt_ids=self._prompt(table, seat),
                     policy=policy,
                     version=table.versions[policy],
                     sampling=table.sampling,
@@ -145,6 +140,17 @@ class Arena:
             )
         if requests:
             self.engine.submit(requests)
+
+    def _prompt(self, table: _Round, seat: Seat) -> tuple[int, ...]:
+        """The prompt of a seat; a problem's plain one is the same for all who read nothing."""
+        index = seat[0]
+        problem, dialect = table.problems[index], self.chat.dialect.name
+        if seat in table.shown:
+            shown = table.shown[seat]
+            return self.chat.encode(challenger_prompt(problem, shown, dialect, self.chat.control_tokens))
+        if index not in table.plain:
+            table.plain[index] = self.chat.encode(plain_prompt(problem, dialect))
+        return table.plain[index]
 
     def _seat(self, table: _Round, done: Finished) -> list[Seat]:
         """Take a rollout in, have it judged, and say which challenges it makes possible."""

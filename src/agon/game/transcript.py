@@ -7,14 +7,17 @@ The rules, for text that may be truncated, empty, doubled, nested or hostile:
 - The answer is what stands in the `<answer>` block, or all closed boxes as written; for a program,
   the last fenced block. Two answer blocks that differ are no answer. An empty answer is no answer.
 - A rival sees the summary up to the first `<answer>` tag, without any box and, for a program,
-  without the final program and every fenced block that repeats it.
+  without the final program and every fenced block that repeats it. Of a solution without a private
+  part it sees the lines that compute something, and not what they came to if that is the answer.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agon.game.dialects import Dialect, dialect
 from agon.game.markup import (
+    WITHHELD,
     Span,
     answer_blocks,
     before_answer,
@@ -66,7 +69,7 @@ def split(text: str, dialect_name: str, domain: Domain = "math", prefilled: bool
     think, public = _split_private(text, kind)
     answer = _answer(public, kind, domain)
     well_formed = answer is not None and _well_formed(text, public, kind, domain)
-    return Transcript(think, _summary(public, kind), answer, well_formed, domain)
+    return Transcript(think, _summary(public, kind, domain), answer, well_formed, domain)
 
 
 def leaks(shown: str, gold: str) -> bool:
@@ -98,8 +101,30 @@ def _split_private(text: str, kind: Dialect) -> tuple[str, str]:
     return private.replace(kind.opens, "", 1) + (reopened and tail), public
 
 
-def _summary(public: str, kind: Dialect) -> str:
-    return before_answer(public) if kind.answer == "block" else public
+def _summary(public: str, kind: Dialect, domain: Domain) -> str:
+    if kind.answer == "block":
+        return before_answer(public)
+    return _computations(public) if domain == "math" else public
+
+
+def _computations(solution: str) -> str:
+    """The lines of a solution that compute something, without its boxes and without its result.
+
+    A model that has no private part writes its whole solution down. Who is shown all of it copies it;
+    who is shown the computations still has to say what they are for. A text that computes nothing is
+    left whole.
+    """
+    results = [box.content for box in boxes(solution) if box.closed][-1:]
+    shown = before_answer(solution)  # before lines go: a tag may stand in two of them
+    text = cut(shown, boxes(shown))
+    lines = [line.strip() for line in text.splitlines() if "=" in line]
+    return "\n".join(_without_result(line, results) for line in lines) or text
+
+
+def _without_result(line: str, results: Sequence[str]) -> str:
+    """A computation that does not say what came out, if that is the solution's answer."""
+    left, equals, right = line.rpartition("=")
+    return f"{left}{equals} {WITHHELD}" if any(leaks(right, result) for result in results) else line
 
 
 def _answer(public: str, kind: Dialect, domain: Domain) -> str | None:
