@@ -27,7 +27,7 @@ from agon.engines.chat import Chat
 from agon.engines.protocol import Engine, Finished, Request, Sampling, derive_seed
 from agon.engines.vllm_engine import VllmOptions
 from agon.game.duel import Duel
-from agon.game.markup import boxes, cut
+from agon.game.markup import WITHHELD, boxes, cut
 from agon.game.methods import METHODS
 from agon.game.problem import Problem
 from agon.game.prompts import FORM, Message, challenger_prompt, frame, plain_prompt
@@ -102,6 +102,16 @@ def equations(text: str) -> str:
     return "\n".join(lines)
 
 
+def without_results(shown: str, solution: str) -> str:
+    """The computations of an attempt; one that comes to the attempt's answer does not say so."""
+    found = [box.content for box in boxes(solution) if box.closed]
+    lines = []
+    for line in equations(shown).splitlines():
+        left, equals, right = line.rpartition("=")
+        lines.append(f"{left}{equals} {WITHHELD}" if found and leaks(right, found[-1]) else line)
+    return "\n".join(lines)
+
+
 def capped(limit: int) -> Callable[[str], str]:
     return lambda text: text if len(text) <= limit else text[:limit].rstrip() + " […]"
 
@@ -120,7 +130,7 @@ SUMMARIES: dict[str, Callable[[str], str]] = {
     "equations": equations,
 }
 
-# What the product shows: the computations, and not what they came to where that is the answer.
+# As above, and not what a computation came to where that is the attempt's own answer.
 RESULT_WITHHELD = "equations, result withheld"
 
 # Every layout with the whole attempt and with its computations; every summary with two layouts.
@@ -243,10 +253,15 @@ def variants(chat: Chat, drafts: Sequence[Duel]) -> list[tuple[str, list[list[Me
         prompts = [
             LAYOUTS[layout](
                 duel.problem.prompt.strip(),
-                frame(own if summary == RESULT_WITHHELD else SUMMARIES[summary](text), chat.control_tokens),
+                frame(
+                    without_results(text, duel.draft.rollout.text)
+                    if summary == RESULT_WITHHELD
+                    else SUMMARIES[summary](text),
+                    chat.control_tokens,
+                ),
                 FORM[chat.dialect.answer, duel.problem.domain],
             )
-            for duel, text, own in zip(drafts, whole, shown, strict=True)
+            for duel, text in zip(drafts, whole, strict=True)
         ]
         found.append((f"{layout}; {summary}", prompts))
     return found

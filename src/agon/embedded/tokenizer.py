@@ -15,7 +15,7 @@ PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 THINK, UNTHINK = "<think>", "</think>"
 
 _FORM = prompts.FORM["block", "math"]
-_BEFORE, _AFTER = prompts.CHALLENGE.split("{attempt}")
+_BEFORE, _AFTER = prompts.CHALLENGE.format(problem=" =", attempt="@", form=_FORM).split("@")
 
 PHRASES = [
     "user\n",
@@ -23,8 +23,8 @@ PHRASES = [
     "system\n",
     "State the final answer to the following arithmetic problem: ",
     f" =\n\n{_FORM}",
-    f" =\n\n{_BEFORE}{prompts.OPEN}\n",
-    f"\n{prompts.CLOSE}{_AFTER} {_FORM}",
+    f"{_BEFORE}{prompts.OPEN}\n",
+    f"\n{prompts.CLOSE}{_AFTER}",
     prompts.NOTHING_SHOWN,
     "\n\nTens make ",
     "Tens make ",

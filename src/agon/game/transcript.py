@@ -8,16 +8,14 @@ The rules, for text that may be truncated, empty, doubled, nested or hostile:
   the last fenced block. Two answer blocks that differ are no answer. An empty answer is no answer.
 - A rival sees the summary up to the first `<answer>` tag, without any box and, for a program,
   without the final program and every fenced block that repeats it. Of a solution without a private
-  part it sees the lines that compute something, and not what they came to if that is the answer.
+  part it sees the lines that compute something.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agon.game.dialects import Dialect, dialect
 from agon.game.markup import (
-    WITHHELD,
     Span,
     answer_blocks,
     before_answer,
@@ -108,23 +106,14 @@ def _summary(public: str, kind: Dialect, domain: Domain) -> str:
 
 
 def _computations(solution: str) -> str:
-    """The lines of a solution that compute something, without its boxes and without its result.
+    """The lines of a solution that compute something, or all of it if none does.
 
-    A model that has no private part writes its whole solution down. Who is shown all of it copies it;
-    who is shown the computations still has to say what they are for. A text that computes nothing is
-    left whole.
+    A model without a private part writes its whole solution down. A rival that is shown all of it
+    copies it; one that is shown the computations still has to find out what they are for.
     """
-    results = [box.content for box in boxes(solution) if box.closed][-1:]
     shown = before_answer(solution)  # before lines go: a tag may stand in two of them
     text = cut(shown, boxes(shown))
-    lines = [line.strip() for line in text.splitlines() if "=" in line]
-    return "\n".join(_without_result(line, results) for line in lines) or text
-
-
-def _without_result(line: str, results: Sequence[str]) -> str:
-    """A computation that does not say what came out, if that is the solution's answer."""
-    left, equals, right = line.rpartition("=")
-    return f"{left}{equals} {WITHHELD}" if any(leaks(right, result) for result in results) else line
+    return "\n".join(line.strip() for line in text.splitlines() if "=" in line) or text
 
 
 def _answer(public: str, kind: Dialect, domain: Domain) -> str | None:
