@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -38,7 +39,7 @@ def test_no_rows_make_empty_parts() -> None:
         ({"gradient_accumulation_steps": 4, "method": "grpo", "loss_type": "bnpo"}, 4),
     ],
 )
-def test_windows_are_optimizer_steps(tmp_path: Path, options: dict[str, object], windows: int) -> None:
+def test_windows_are_optimizer_steps(tmp_path: Path, options: dict[str, Any], windows: int) -> None:
     made = trainer(tmp_path, **options)
     assert made.args.windows == windows
     made.close()

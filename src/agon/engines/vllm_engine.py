@@ -28,6 +28,9 @@ from agon.policies.pair import BASE, Pair
 # One more than there are adapters. vLLM's CPU kernels look a request without adapter up in the last
 # slot, so that slot has to stay empty.
 ADAPTER_SLOTS = 3
+# With the cache given in bytes, vLLM uses its share of the card for one thing: it starts only where so
+# much is free.
+NO_SHARE = 0.01
 # The ranks that vLLM reserves room for; anything between is rounded up.
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 
@@ -202,11 +205,11 @@ def capture_sizes(largest: int) -> list[int]:
 
     A step is padded to the next of them. vLLM's own list ends at 512, and beyond it a step has no graph.
     """
-    sizes = [1, 2, 4]
-    while sizes[-1] < largest:
-        step = max(4, 2 ** (sizes[-1].bit_length() - 3))
-        sizes.append(min(sizes[-1] + step, largest))
-    return [size for size in sizes if size <= largest]
+    sizes = [1]
+    while (last := sizes[-1]) < largest:
+        step = last if last < 4 else max(4, 2 ** (last.bit_length() - 3))
+        sizes.append(min(last + step, largest))
+    return sizes
 
 
 def reserved_rank(rank: int) -> int:
@@ -222,7 +225,12 @@ def _start(model_path: str, rank: int, options: VllmOptions) -> Any:
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     from vllm import LLM
 
-    settings: dict[str, Any] = {
+    return LLM(model_path, **settings(options, rank, torch.cuda.is_available()))
+
+
+def settings(options: VllmOptions, rank: int, cuda: bool) -> dict[str, Any]:
+    """What `vllm.LLM` is started with."""
+    chosen: dict[str, Any] = {
         "dtype": options.dtype,
         "max_model_len": options.max_model_len,
         "max_num_seqs": options.max_num_seqs,
@@ -238,12 +246,14 @@ def _start(model_path: str, rank: int, options: VllmOptions) -> Any:
         "logprobs_mode": "processed_logprobs",
         "disable_log_stats": True,
     }
-    if torch.cuda.is_available():
-        settings["max_num_batched_tokens"] = options.max_num_batched_tokens
+    if cuda:
+        chosen["max_num_batched_tokens"] = options.max_num_batched_tokens
+        if options.kv_cache_memory_bytes is not None:
+            chosen["gpu_memory_utilization"] = NO_SHARE
         if not options.enforce_eager:
             sizes = capture_sizes(options.max_num_batched_tokens)
-            settings["compilation_config"] = {"cudagraph_capture_sizes": sizes}
-    return LLM(model_path, **{**settings, **options.extra})
+            chosen["compilation_config"] = {"cudagraph_capture_sizes": sizes}
+    return {**chosen, **options.extra}
 
 
 def _lora_request(edition: Edition) -> Any:

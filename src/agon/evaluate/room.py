@@ -19,8 +19,6 @@ from agon.game.prompts import challenger_prompt
 GB = 10**9
 # What an evaluation takes of a card that it has to itself, unlike an engine beside a trainer.
 WHOLE_CARD = 0.85
-# With the cache given in bytes, vLLM uses its share for one thing: it starts only where so much is free.
-NO_SHARE = 0.01
 # A summary is tokenized anew when it is read, with its tags and control tokens defused. It is seldom
 # longer than it was written; twice that, and a few lines for short ones, is room enough.
 REREAD, LINES = 2, 256
@@ -73,11 +71,7 @@ class Room:
     def share(self, options: VllmOptions, cuda: bool) -> VllmOptions:
         """The options with what this evaluation may take of the card."""
         if self.cache_gb is not None:
-            return replace(
-                options,
-                kv_cache_memory_bytes=int(self.cache_gb * GB),
-                gpu_memory_utilization=NO_SHARE if cuda else options.gpu_memory_utilization,
-            )
+            return replace(options, kv_cache_memory_bytes=int(self.cache_gb * GB))
         return replace(options, gpu_memory_utilization=WHOLE_CARD) if cuda else options
 
 

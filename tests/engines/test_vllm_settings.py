@@ -1,0 +1,43 @@
+"""What vLLM is started with; needs no vLLM."""
+
+from itertools import pairwise
+
+import pytest
+
+from agon.engines.vllm_engine import NO_SHARE, VllmOptions, capture_sizes, settings
+
+
+def test_every_step_on_a_gpu_has_a_graph() -> None:
+    options = VllmOptions(max_num_seqs=300, max_num_batched_tokens=1500)
+    chosen = settings(options, rank=16, cuda=True)
+    sizes = chosen["compilation_config"]["cudagraph_capture_sizes"]
+    assert chosen["max_num_batched_tokens"] == sizes[-1] == 1500
+
+
+@pytest.mark.parametrize("largest", [1, 3, 100, 512, 2048, 16384])
+def test_captured_sizes_grow_by_a_quarter_at_most(largest: int) -> None:
+    sizes = capture_sizes(largest)
+    assert sizes == sorted(set(sizes))
+    assert (sizes[0], sizes[-1]) == (1, largest)
+    assert all(later - size <= max(4, size / 4) for size, later in pairwise(sizes))
+    assert len(sizes) < 50
+
+
+def test_without_graphs_none_are_captured_and_a_cpu_has_none() -> None:
+    assert "compilation_config" not in settings(VllmOptions(enforce_eager=True), 16, cuda=True)
+    assert (
+        not {"compilation_config", "max_num_batched_tokens"} & settings(VllmOptions(), 16, cuda=False).keys()
+    )
+
+
+def test_a_cache_in_bytes_asks_for_no_share_of_the_card() -> None:
+    """vLLM refuses to start where its share of the card is not free, whatever the cache was given."""
+    given = settings(VllmOptions(kv_cache_memory_bytes=4 * 10**9), 16, cuda=True)
+    assert (given["kv_cache_memory_bytes"], given["gpu_memory_utilization"]) == (4 * 10**9, NO_SHARE)
+    usual = settings(VllmOptions(gpu_memory_utilization=0.4), 16, cuda=True)
+    assert (usual["kv_cache_memory_bytes"], usual["gpu_memory_utilization"]) == (None, 0.4)
+
+
+def test_what_is_given_beside_the_options_goes_to_vllm_as_it_is() -> None:
+    chosen = settings(VllmOptions(extra={"seed": 7, "max_num_seqs": 3}), 16, cuda=True)
+    assert (chosen["seed"], chosen["max_num_seqs"]) == (7, 3)
