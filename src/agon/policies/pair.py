@@ -135,6 +135,15 @@ class Pair:
         finally:
             self.activate(before)
 
+    def cast_inputs(self, wanted: bool) -> None:
+        """Whether the adapters' layers cast what comes in to their own precision.
+
+        Under autocast that is a detour, up to float32 and straight down again. Without autocast a
+        float32 adapter over a bfloat16 base needs it.
+        """
+        for layer in self._layers:
+            layer.cast_input_dtype_enabled = wanted
+
     def save(self, folder: str | Path) -> None:
         """One plain PEFT folder per policy: `folder/A`, `folder/B`."""
         for name in self.names:

@@ -223,7 +223,11 @@ class AgonTrainer(GRPOTrainer):
             logps: torch.Tensor = whole(model, ids, mask, completion)[0]
             return logps
 
-        return score_in_parts(score, input_ids, attention_mask, logits_to_keep, rows), None, None
+        self.pair.cast_inputs(not self._autocasts)
+        try:
+            return score_in_parts(score, input_ids, attention_mask, logits_to_keep, rows), None, None
+        finally:
+            self.pair.cast_inputs(True)
 
     def _lay_out(self, streams: Sequence[Stream], batches: Sequence[Batch]) -> list[Batch]:
         steps, world = self.args.steps_per_generation, self.accelerator.num_processes
@@ -265,9 +269,21 @@ class AgonTrainer(GRPOTrainer):
         # The policy stays active through the backward pass, where gradient checkpointing runs the
         # forward again: switching in between puts the gradient on the wrong adapter without a word.
         self.pair.activate(inputs["policy"])
+        self.pair.cast_inputs(not self._autocasts)
         with self._metrics_of(inputs["stream"]):
             loss: torch.Tensor = super()._compute_loss(model, inputs)
         return loss * inputs["weight"]
+
+    def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        try:
+            loss: torch.Tensor = super().training_step(*args, **kwargs)
+        finally:
+            self.pair.cast_inputs(True)  # whoever samples next may do so without autocast
+        return loss
+
+    @property
+    def _autocasts(self) -> bool:
+        return bool(self.accelerator.mixed_precision != "no")
 
     def _clip_grad_norm(self, model: nn.Module) -> torch.Tensor:
         """Clip each policy by itself: a loud one must not shrink the other's step."""
