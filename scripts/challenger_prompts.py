@@ -6,6 +6,8 @@ One draft per validation problem, then one challenge per draft with every varian
 drafts for all, so that every difference is paired. A variant is a way to lay the prompt out and a way
 to cut the attempt shown. `plain` reads nothing and is what a second, independent try is worth.
 OUT/prompts.json has every figure, OUT/prompts.md the table, OUT/samples.jsonl every challenge.
+
+    python scripts/challenger_prompts.py --table OUT/prompts.json OTHER/prompts.json    # print again, and together
 """
 
 import argparse
@@ -36,6 +38,8 @@ from agon.judges.pool import JudgePool
 from agon.policies import Pair
 from agon.policies.pair import BASE
 from agon.tasks import load_task
+
+PRODUCT = "the product's"  # whatever `agon.game.prompts` says at the time
 
 Layout = Callable[[str, str, str], list[Message]]  # problem, framed attempt, how to write the answer
 
@@ -152,6 +156,10 @@ class Setting:
 
 def main() -> None:
     arguments = parse()
+    if arguments.table:
+        earlier = [json.loads(path.read_text()) for path in arguments.table]
+        print("\n".join([*map(markdown, earlier), together(earlier)]), end="")
+        return
     out = Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
     task = load_task(arguments.task, path=arguments.path)
@@ -242,7 +250,7 @@ def variants(chat: Chat, drafts: Sequence[Duel]) -> list[tuple[str, list[list[Me
     found = [
         ("plain", [plain_prompt(duel.problem, name) for duel in drafts]),
         (
-            "the product's",
+            PRODUCT,
             [
                 challenger_prompt(duel.problem, text, name, chat.control_tokens)
                 for duel, text in zip(drafts, shown, strict=True)
@@ -335,6 +343,30 @@ def markdown(results: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def together(results: Sequence[dict[str, Any]]) -> str:
+    """What the variants that every experiment has gained and lost in all of them."""
+    counts: dict[str, list[tuple[int, int]]] = {}
+    for rows in (rows for result in results for rows in result.values() if isinstance(rows, list)):
+        for row in rows[1:]:
+            counts.setdefault(row["variant"], []).append((row["converted"], row["corrupted"]))
+    problems = sum(result["problems"] for result in results)
+    lines = [
+        f"Together, over {problems} problems:",
+        "",
+        "| layout; summary | converted | corrupted | difference | p |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    pooled = {
+        name: (sum(gained for gained, _ in seen), sum(lost for _, lost in seen))
+        for name, seen in counts.items()
+        if len(seen) == max(map(len, counts.values())) and name != PRODUCT
+    }
+    for name, (gained, lost) in sorted(pooled.items(), key=lambda item: item[1][1] - item[1][0]):
+        p = binomtest(gained, gained + lost).pvalue
+        lines.append(f"| {name} | {gained} | {lost} | {100 * (gained - lost) / problems:+.1f} | {p:.2g} |")
+    return "\n".join(lines) + "\n"
+
+
 def load(arguments: argparse.Namespace) -> tuple[Chat, Engine]:
     cuda = torch.cuda.is_available()
     dtype = torch.bfloat16 if cuda else torch.float32
@@ -356,7 +388,7 @@ def load(arguments: argparse.Namespace) -> tuple[Chat, Engine]:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--model", required=True, help="an instruct model: Hub id or folder")
+    parser.add_argument("--model", help="an instruct model: Hub id or folder")
     parser.add_argument("--name", help="the model's name in the table, where the folder's says little")
     parser.add_argument("--task", default="gsm8k")
     parser.add_argument("--path", help="local copy of the benchmark")
@@ -370,8 +402,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--engine", default="vllm", choices=("transformers", "vllm"))
     parser.add_argument("--cache-gb", type=float, default=16.0, help="vLLM's cache")
     parser.add_argument("--workers", type=int, default=4, help="judging processes")
-    parser.add_argument("--out", required=True, help="folder for the results")
-    return parser.parse_args()
+    parser.add_argument("--out", help="folder for the results")
+    parser.add_argument("--table", type=Path, nargs="+", metavar="JSON", help="print earlier results")
+    arguments = parser.parse_args()
+    if not arguments.table and not (arguments.model and arguments.out):
+        parser.error("give --model and --out, or --table")
+    return arguments
 
 
 if __name__ == "__main__":
