@@ -4,14 +4,15 @@
     agon compare outcomes/agon outcomes/coop
 
 Of each run (or folder that `agon eval --output` wrote) DIR gets what `agon compare` reads: the configuration, task,
-summary, metrics and environment, the adapters' configurations without their weights, and of each evaluation its
-settings, its result and samples.jsonl.gz. In there the texts are empty; lengths, verdicts and all else are kept. The
-same run gives the same bytes.
+summary, metrics, environment and times, the adapters' configurations without their weights, and of each evaluation
+its settings, its result and samples.jsonl.gz. In there only the answer of each text is left, of a program nothing;
+lengths, verdicts and all else are kept. The same run gives the same bytes.
 """
 
 import argparse
 import gzip
 import io
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,8 +20,9 @@ from pathlib import Path
 
 from agon.errors import InputError
 from agon.evaluate.samples import Attempt, Sample, SampleFile
+from agon.evaluate.transitions import answer_only
 
-OF_A_RUN = ("config.yaml", "task.json", "summary.json", "metrics.jsonl", "environment.json")
+OF_A_RUN = ("config.yaml", "task.json", "summary.json", "metrics.jsonl", "environment.json", "times.json")
 OF_AN_EVALUATION = ("settings.json", "result.json")
 
 
@@ -44,10 +46,7 @@ def outcomes(source: Path) -> dict[Path, bytes]:
         )
     kept = [source / name for name in OF_A_RUN] + sorted(source.glob("adapters/*/adapter_config.json"))
     kept += [folder / name for folder in evaluations for name in OF_AN_EVALUATION]
-    samples = {
-        folder.relative_to(source) / "samples.jsonl.gz": packed(SampleFile(folder / "samples.jsonl"))
-        for folder in evaluations
-    }
+    samples = {folder.relative_to(source) / "samples.jsonl.gz": packed(folder) for folder in evaluations}
     return {path.relative_to(source): path.read_bytes() for path in kept if path.is_file()} | samples
 
 
@@ -59,23 +58,25 @@ def evaluations_in(source: Path) -> Iterator[Path]:
             yield folder
 
 
-def packed(file: SampleFile) -> bytes:
+def packed(folder: Path) -> bytes:
     """The samples without their texts, compressed, with no time of day in the header."""
+    settings = json.loads((folder / "settings.json").read_text())
+    writing = settings["dialect"], settings["judge"]
     buffer = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as lines:
-        for sample in file.samples.values():
-            lines.write(f"{textless(sample).to_json()}\n".encode())
+        for sample in SampleFile(folder / "samples.jsonl").samples.values():
+            lines.write(f"{textless(sample, *writing).to_json()}\n".encode())
     return buffer.getvalue()
 
 
-def textless(sample: Sample) -> Sample:
-    drafts, finals = (tuple(map(_textless, stage)) for stage in (sample.drafts, sample.finals))
-    return replace(sample, drafts=drafts, finals=finals)
+def textless(sample: Sample, dialect: str, judge: str) -> Sample:
+    """A sample with answers for texts; an attempt that was shown nothing keeps its None."""
 
+    def bare(attempt: Attempt) -> Attempt:
+        shown = None if attempt.shown is None else ""
+        return replace(attempt, text=answer_only(attempt, dialect, judge), shown=shown)
 
-def _textless(attempt: Attempt) -> Attempt:
-    """An attempt that was shown nothing keeps its None."""
-    return replace(attempt, text="", shown=None if attempt.shown is None else "")
+    return replace(sample, drafts=tuple(map(bare, sample.drafts)), finals=tuple(map(bare, sample.finals)))
 
 
 def main(words: list[str] | None = None) -> int:

@@ -11,6 +11,7 @@ import pytest
 
 from agon.cli import main
 from agon.evaluate.subject import open_subject
+from agon.game.transcript import split
 from scripts.lean_outcomes import main as lean
 from tests.evaluate.tiny import save_run
 
@@ -30,6 +31,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, base: Path, problems: Path) -
         made.append(save_run(folder / name, base, problems, method, seed))
         (made[-1] / "metrics.jsonl").write_text('{"step": 1}\n')
         (made[-1] / "environment.json").write_text("{}\n")
+        (made[-1] / "times.json").write_text('{"train": 1.0}\n')
         assert main(["eval", str(made[-1]), "--samples", "2", *words]) == 0
     decoding = ["--max-tokens", "3", "--temperature", "0.9"]
     made.append(folder / "plain")
@@ -88,7 +90,7 @@ def test_one_evaluation_by_itself_is_copied_too(runs: list[Path], tmp_path: Path
     assert sorted(files(tmp_path / "bits-test")) == ["result.json", "samples.jsonl.gz", "settings.json"]
 
 
-def test_a_copy_holds_neither_texts_nor_weights_and_all_the_rest(
+def test_a_copy_holds_of_texts_the_answers_no_weights_and_all_the_rest(
     runs: list[Path], copies: list[Path]
 ) -> None:
     whole, copy = files(runs[0]), files(copies[0])
@@ -97,17 +99,21 @@ def test_a_copy_holds_neither_texts_nor_weights_and_all_the_rest(
     packed = {f"evaluations/bits-{split}/samples.jsonl.gz" for split in ("test", "validation")}
     expected = {name: content for name, content in whole.items() if name in copy}
     assert {name: content for name, content in copy.items() if name not in packed} == expected
-    assert {"config.yaml", "task.json", "summary.json", "metrics.jsonl", "environment.json"} < set(copy)
+    told = {"config.yaml", "task.json", "summary.json", "metrics.jsonl", "environment.json", "times.json"}
+    assert told < set(copy)
     assert {"adapters/A/adapter_config.json", "adapters/B/adapter_config.json"} < set(copy)
     assert not any("safetensors" in name or name.endswith(".bin") for name in copy)
 
     before, after = samples(runs[0] / TEST), samples(copies[0] / TEST)
-    assert any(attempt["text"] for sample in before for attempt in sample["drafts"])
+    kept = set()
     for sample in before:
         for attempt in sample["drafts"] + sample["finals"]:
-            attempt["text"] = ""
+            answer = split(attempt["text"], "think").answer
+            attempt["text"] = "" if answer is None else f"<answer>{answer}</answer>"
             attempt["shown"] = None if attempt["shown"] is None else ""
+            kept.add(attempt["text"])
     assert after == before
+    assert kept == {"", "<answer>0</answer>", "<answer>1</answer>"}
 
 
 def test_a_copy_opens_as_the_run_it_is_of(runs: list[Path], copies: list[Path]) -> None:

@@ -1,0 +1,144 @@
+"""What a final did with the draft it read: kept it, mended it, spoiled it, or repeated its error.
+
+Two right answers are the same answer, a right and a wrong one are not. Of two wrong ones the math judge
+is asked, with the draft's answer as its gold, whichever judge had found them wrong.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from agon.evaluate.arms import arms_for, plays_of, without_draft
+from agon.evaluate.samples import Attempt, Key, Sample
+from agon.game.dialects import dialect
+from agon.game.markup import boxes
+from agon.game.problem import Problem
+from agon.game.transcript import split
+from agon.judges.pool import JudgePool
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A draft, the final that read it, and what the final's policy wrote without reading any draft."""
+
+    play: str
+    problem: str
+    number: int
+    draft: Attempt
+    final: Attempt
+    alone: Attempt | None = None
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """The exchanges of one direction, counted.
+
+    `repeated` is how many answered wrong drafts came back with the same wrong answer; the shares `alone_…` are
+    how often the final's policy gives the draft's answer anyway, without reading it.
+    """
+
+    right_right: int
+    right_wrong: int
+    wrong_right: int
+    wrong_wrong: int
+    answered_wrong: int
+    repeated: int
+    alone_after_right: float | None
+    alone_after_wrong: float | None
+
+    @property
+    def copied_right(self) -> float | None:
+        """The share of right drafts whose answer the final gives too."""
+        drafts = self.right_right + self.right_wrong
+        return self.right_right / drafts if drafts else None
+
+    @property
+    def copied_wrong(self) -> float | None:
+        """The share of wrong drafts with an answer whose answer the final gives too."""
+        return self.repeated / self.answered_wrong if self.answered_wrong else None
+
+
+def answer_only(attempt: Attempt, dialect_name: str, judge: str) -> str:
+    r"""What to keep of a completion if the rest is dropped: its answer, so written that it is read as before.
+
+    A program is nearly all of its completion, so nothing is kept of it.
+    """
+    if judge == "code" or not attempt.answered:
+        return ""
+    answer = split(attempt.text, dialect_name).answer or ""
+    return f"<answer>{answer}</answer>" if answer and dialect(dialect_name).answer == "block" else answer
+
+
+def exchanges(result: Mapping[str, Any], samples: Mapping[Key, Sample]) -> dict[str, list[Exchange]]:
+    """Every direction in which an evaluation let one draft be read, with all that was read in it."""
+    arms = arms_for(result["policies"], result["directions"], controls="zero-shot" in result["arms"])
+    plays = plays_of(arms)
+    found = {}
+    for arm in arms:
+        if arm.cascade and arm.plays[0].drafts == 1:
+            apart = without_draft(arm, plays)
+            found[arm.name] = [
+                Exchange(
+                    arm.plays[0].name,
+                    problem,
+                    number,
+                    (sample := samples[arm.plays[0].name, problem, number]).drafts[0],
+                    sample.finals[0],
+                    samples[apart.name, problem, number].drafts[0] if apart else None,
+                )
+                for problem in result["problems"]
+                for number in range(result["samples"])
+            ]
+    return found
+
+
+def transitions(direction: Sequence[Exchange], dialect_name: str, pool: JudgePool) -> Transitions:
+    """Count the exchanges of one direction; `pool` judges math."""
+    cells = [(each.draft.correct, each.final.correct) for each in direction]
+    copied = same_answers([(each.draft, each.final) for each in direction], dialect_name, pool)
+    wrong = [
+        same
+        for same, each in zip(copied, direction, strict=True)
+        if each.draft.answered and not each.draft.correct
+    ]
+    apart = [(each.draft, each.alone) for each in direction if each.alone is not None and each.draft.answered]
+    by_chance = list(zip(apart, same_answers(apart, dialect_name, pool), strict=True))
+    return Transitions(
+        right_right=cells.count((True, True)),
+        right_wrong=cells.count((True, False)),
+        wrong_right=cells.count((False, True)),
+        wrong_wrong=cells.count((False, False)),
+        answered_wrong=len(wrong),
+        repeated=sum(wrong),
+        alone_after_right=_share([same for (draft, _), same in by_chance if draft.correct]),
+        alone_after_wrong=_share([same for (draft, _), same in by_chance if not draft.correct]),
+    )
+
+
+def same_answers(pairs: Sequence[tuple[Attempt, Attempt]], dialect_name: str, pool: JudgePool) -> list[bool]:
+    """Whether the two attempts of each pair give the same answer, right or wrong."""
+    asked = list(dict.fromkeys(filter(None, (_question(*pair, dialect_name) for pair in pairs))))
+    golds = (Problem("", "", "", answer=first) for first, _ in asked)
+    verdicts = pool.judge_all(zip(golds, (second for _, second in asked), strict=True))
+    same = {question for question, verdict in zip(asked, verdicts, strict=True) if verdict.correct}
+    return [
+        (one.correct and other.correct) or _question(one, other, dialect_name) in same for one, other in pairs
+    ]
+
+
+def _question(one: Attempt, other: Attempt, dialect_name: str) -> tuple[str, str] | None:
+    """The answers of two wrong attempts, where there is anything to ask: the first as a gold."""
+    if one.correct or other.correct or not (one.answered and other.answered):
+        return None
+    first, second = (split(attempt.text, dialect_name).answer for attempt in (one, other))
+    return (_last(first), second) if first and second else None
+
+
+def _last(section: str) -> str:
+    *_, last = (section, *(box.content for box in boxes(section)))
+    return last
+
+
+def _share(outcomes: Sequence[bool]) -> float | None:
+    return fmean(outcomes) if outcomes else None
