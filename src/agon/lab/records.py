@@ -1,0 +1,137 @@
+"""What finished runs left behind besides their evaluations: settings, steps, times.
+
+A folder of runs may hold plain models' evaluations as well (`agon eval MODEL --output`), which have no training.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from agon.errors import InputError
+from agon.evaluate.evaluation import folder_name
+from agon.game.methods import METHODS
+
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run, or one plain model's evaluations, which have neither a method nor steps."""
+
+    folder: Path
+    config: Line = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.folder.resolve().name
+
+    @property
+    def trained(self) -> bool:
+        return bool(self.config)
+
+    @property
+    def method(self) -> str:
+        return str(self.config["method"])
+
+    @property
+    def seed(self) -> int:
+        return int(self.config["seed"])
+
+    @property
+    def rate(self) -> float:
+        return float(self.config["learning_rate"])
+
+    @cached_property
+    def task(self) -> Line:
+        return _json(self.folder / "task.json")
+
+    @cached_property
+    def summary(self) -> Line:
+        return _json(self.folder / "summary.json")
+
+    @cached_property
+    def environment(self) -> Line:
+        return _json(self.folder / "environment.json")
+
+    @cached_property
+    def times(self) -> dict[str, float]:
+        """The seconds of each stage (`train`, `validation`, `test`), start of the process included."""
+        return _json(self.folder / "times.json")
+
+    @cached_property
+    def steps(self) -> list[Line]:
+        """The lines of the optimizer steps; those of validation are left out."""
+        path = self.folder / "metrics.jsonl"
+        lines = path.read_text().splitlines() if path.is_file() else []
+        return [step for step in map(json.loads, lines) if "loss" in step]
+
+    @property
+    def rollouts(self) -> int:
+        """How many rollouts the optimizer steps were fed with."""
+        sizes = ("per_device_train_batch_size", "gradient_accumulation_steps")
+        device, rounds = (int(self.config[size]) for size in sizes)
+        each = device * rounds * int(self.environment.get("processes", 1))
+        return len(self.steps) * each // int(self.config.get("num_iterations") or 1)
+
+    @property
+    def written(self) -> float:
+        """The tokens of all completions sampled in training."""
+        return sum(step["time/tokens_per_second"] * step["time/sampling"] for step in self.steps)
+
+    def evaluations(self, split: str) -> dict[str, Path]:
+        """The evaluations of a split by the name of their task, the run's own task first."""
+        place = self.folder / "evaluations" if self.trained else self.folder
+        found = {_json(path)["task"]: path.parent for path in sorted(place.glob(f"*-{split}/result.json"))}
+        own = folder_name(str(self.task.get("name", "")), split)
+        return dict(sorted(found.items(), key=lambda item: item[1].name != own))
+
+
+def read_records(folder: Path) -> list[Record]:
+    """The runs and plain evaluations in a folder: plain ones first, runs as in the table of methods."""
+    found = [read_record(path) for path in sorted(folder.glob("*")) if _holds_results(path)]
+    if not any(record.trained for record in found):
+        raise InputError(f"'{folder}' holds no runs: expected folders with a config.yaml in it.")
+    order = list(METHODS)
+    return sorted(
+        found, key=lambda one: (order.index(one.method), one.seed, one.rate) if one.trained else (-1, 0, 0.0)
+    )
+
+
+def read_record(folder: Path) -> Record:
+    path = folder / "config.yaml"
+    return Record(folder, yaml.safe_load(path.read_text()) if path.is_file() else {})
+
+
+def tested_on(records: Iterable[Record]) -> list[str]:
+    """The tasks that any of the runs was tested on."""
+    return list(dict.fromkeys(task for record in records for task in record.evaluations("test")))
+
+
+def differing_in_rate(records: Sequence[Record]) -> list[Record]:
+    """Runs of `grpo` for which there is another one with the same seed and another learning rate."""
+    single = [record for record in records if record.method == "grpo"]
+    return [
+        record
+        for record in single
+        if any(one.seed == record.seed and one.rate != record.rate for one in single)
+    ]
+
+
+def common_rate(records: Sequence[Record]) -> float:
+    """The learning rate of the comparison: that of most runs that were tested, else of most runs."""
+    tested = [record.rate for record in records if record.evaluations("test")]
+    rates = tested or [record.rate for record in records]
+    return max(dict.fromkeys(rates), key=rates.count)
+
+
+def _holds_results(folder: Path) -> bool:
+    return (folder / "config.yaml").is_file() or any(folder.glob("*/result.json"))
+
+
+def _json(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text())) if path.is_file() else {}
