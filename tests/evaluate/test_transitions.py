@@ -50,6 +50,16 @@ def test_wrong_answers_are_the_same_where_the_math_judge_says_so(pool: JudgePool
     assert same_answers(pairs, "boxed", pool) == [True, True, False, False, False, True, False]
 
 
+def test_what_was_cut_short_in_its_reasoning_repeats_nothing(pool: JudgePool) -> None:
+    cut_short = replace(attempt(None), text="maybe <answer>7</answer>, or", reason="truncated")
+    wrong = replace(cut_short, text="<think>x</think>So.<answer>7</answer>", reason="wrong")
+    assert same_answers([(wrong, cut_short), (cut_short, wrong), (wrong, wrong)], "think", pool) == [
+        False,
+        False,
+        True,
+    ]
+
+
 def test_every_kind_of_exchange_is_counted_once(pool: JudgePool) -> None:
     right, wrong = attempt("42", correct=True), attempt("41")
     counts = transitions(

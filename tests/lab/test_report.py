@@ -46,7 +46,7 @@ def steps(method: str, seed: int, count: int = 8) -> list[dict[str, Any]]:
             "draft/dropped_groups": 0.25,
             "time/step": 4.0,
             "time/sampling": 1.0 + step % 2,
-            "time/tokens_per_second": 100.0 * step,
+            "time/tokens_per_second": 100.0 * step + 800 * (step == 8),
             "memory/training": 3.0 + (step == 2),
             "memory/sampling": 2.0,
         }
@@ -156,8 +156,8 @@ def test_the_budget_is_what_the_steps_were_fed_with(pages: dict[str, str]) -> No
     found = rows(pages["tables.md"], "Training budget")
     assert [row[0] for row in found] == [name_of(*run) for run in RUNS]
     # 8 steps of 8 x 4 rollouts, 16 of them a problem; 100 tokens a second times the step, for 2 s at odd steps.
-    tokens = sum(100 * step * (1 + step % 2) for step in range(1, 9))
-    assert tokens == 5200
+    tokens = sum(100 * step * (1 + step % 2) for step in range(1, 9)) + 800
+    assert tokens == 6000
     for row in found:
         assert row[2:] == ["16", "256", "8", "3", "0.01 M", f"{tokens / 256:.0f}", "0.01 M"]
 
@@ -241,7 +241,10 @@ def test_the_rate_of_the_comparison_is_that_of_most_tested_runs_or_the_one_asked
 ) -> None:
     records = [record for record in read_records(runs) if record.trained]
     assert common_rate(records) == 3e-4
-    assert common_rate([Record(one.folder, one.config) for one in records if one.rate == 1e-3]) == 1e-3
+    untested = next(record for record in records if record.rate == 1e-3)
+    others = [Record(untested.folder, {**untested.config, "learning_rate": rate}) for rate in (3e-4, 3e-4)]
+    assert common_rate([untested, *others]) == 3e-4
+    assert common_rate([untested, untested, untested, *records[:1]]) == 3e-4
     assert main([str(runs), "--out", str(tmp_path / "out"), "--rate", "1e-3"]) == 0
     told = (tmp_path / "out" / "tables.md").read_text()
     assert "## Methods over seeds, at the learning rate 0.001" in told
