@@ -383,7 +383,7 @@ def tiny_setting(arguments: argparse.Namespace, folder: Path) -> Setting:
 
     tiny.model("qwen3", head_dim=32).save_pretrained(folder)
     tiny.tokenizer().save_pretrained(folder)
-    options = VllmOptions(dtype="float32", max_model_len=512, max_num_seqs=64, enforce_eager=True)
+    options = VllmOptions(dtype="float32", max_model_len=1024, max_num_seqs=64, enforce_eager=True)
     problems = tiny.task().problems("train")[:4]
     return Setting(str(folder), problems, "tests.tiny:last_box", 8, Sampling(16), options, arguments.repeats)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 FLAGS = {
     "--dtype": "float32",
-    "--max-model-len": "512",
+    "--max-model-len": "1024",
     "--max-num-seqs": "64",
     # Room for all prompts of a test in one step: on a CPU, vLLM cannot go on with a seeded request
     # whose prompt it has cut in two.

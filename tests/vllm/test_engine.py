@@ -38,7 +38,7 @@ def luck() -> list[float]:
 def started(made: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
     adapters = tmp_path_factory.mktemp("adapters")
     options = VllmOptions(
-        dtype="float32", max_model_len=512, max_num_seqs=64, enforce_eager=True, adapter_dir=str(adapters)
+        dtype="float32", max_model_len=1024, max_num_seqs=64, enforce_eager=True, adapter_dir=str(adapters)
     )
 
     def seed() -> None:
@@ -181,9 +181,9 @@ def test_weights_do_not_change_under_a_running_request(tiny: Tiny, engine: VllmE
 
 
 def test_a_request_that_does_not_fit_is_refused_and_says_what_would(tiny: Tiny, engine: VllmEngine) -> None:
-    request = tiny.request("big", "A", "1+1=?", Sampling(1000))
-    wanted = len(request.prompt_ids) + 1000
-    with pytest.raises(InputError, match=rf"max_model_len is 512; set it to at least {wanted}"):
+    request = tiny.request("big", "A", "1+1=?", Sampling(2000))
+    wanted = len(request.prompt_ids) + 2000
+    with pytest.raises(InputError, match=rf"max_model_len is 1024; set it to at least {wanted}"):
         engine.submit([tiny.request("small", "A", "1+1=?", GREEDY), request])
     assert engine.collect() == []  # all or none
     with pytest.raises(InputError, match="sleep_mode"):

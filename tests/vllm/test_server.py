@@ -98,7 +98,7 @@ def test_a_version_that_was_not_synced_is_refused(tiny: Tiny, engine: VllmServer
 def test_a_request_that_no_server_would_take_ends_with_the_reason(
     tiny: Tiny, servers: list[Server], engine: VllmServerEngine
 ) -> None:
-    with pytest.raises(InputError, match="max_model_len is 512; set it to at least"):
+    with pytest.raises(InputError, match="max_model_len is 1024; set it to at least"):
         engine.submit([tiny.request("big", "A", "1+1=?", Sampling(2000, temperature=0.0))])
     assert engine.collect() == []
     engine.submit([Request("strange", (99_999,), "A", 0, GREEDY, 0)])

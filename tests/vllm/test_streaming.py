@@ -93,7 +93,7 @@ class Scrambled(Barrier):
 def engine(made: Tiny) -> Iterator[VllmEngine]:
     options = VllmOptions(
         dtype="float32",
-        max_model_len=512,
+        max_model_len=1024,
         max_num_seqs=64,
         enforce_eager=True,
         extra={"enable_chunked_prefill": False},  # as training and evaluation set it on a CPU

@@ -30,7 +30,7 @@ class Witness(TrainerCallback):
 
 
 def trainer(base: Path, folder: Path, **options: Any) -> AgonTrainer:
-    args = config(folder, max_steps=STEPS, vllm_max_model_length=512, vllm_enforce_eager=True, **options)
+    args = config(folder, max_steps=STEPS, vllm_max_model_length=1024, vllm_enforce_eager=True, **options)
     made = AgonTrainer(str(base), tiny.task(), args)
     made.remove_callback(PrinterCallback)
     return made
