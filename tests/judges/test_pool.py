@@ -214,3 +214,10 @@ def test_a_pool_made_in_a_thread_that_ended_still_judges():
     with made[0] as pool:
         assert judge(pool, "right").correct
         assert os.getpid() != int(judge(pool, "who").detail)
+
+
+def test_a_pool_that_is_closed_while_it_starts_says_nothing() -> None:
+    """Its nursery is still importing; it must end in silence when it finds nobody there."""
+    program = "from agon.judges.pool import JudgePool; JudgePool('math').close()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == ""

@@ -51,9 +51,14 @@ class Request:
 
 
 def main() -> None:
-    """Serve one pool: each file descriptor received is the socket of a worker to fork."""
+    """Serve one pool until it hangs up, which it may do before there is anything to serve."""
     control = socket.socket(fileno=int(sys.argv[1]))
-    pool_pid = os.getppid()
+    with contextlib.suppress(DisconnectedError, BrokenPipeError, ConnectionResetError):
+        _serve_pool(control, os.getppid())
+
+
+def _serve_pool(control: socket.socket, pool_pid: int) -> None:
+    """Each file descriptor received is the socket of a worker to fork."""
     upbringing: Upbringing = receive_request(control)
     try:
         judge: Judge = pickle.loads(upbringing.judge)
