@@ -3,12 +3,12 @@
     python scripts/gpu/cells.py run --cells controls grpo:0:3e-4 coop:0:3e-4 agon:0:3e-4 --side 4
     python scripts/gpu/cells.py watch --cells controls grpo:0:3e-4 coop:0:3e-4 agon:0:3e-4 --out OUT
 
-A cell is METHOD:SEED:RATE, or `controls` for the untrained model. Each goes through `agon train` with
-first_light.yaml, `agon eval` on validation, and `agon eval` on the test problems of GSM8K and on
-MATH-500, in processes of their own, up to the stage asked for; logs lie beside the runs. `run` starts
-whatever is not finished and can be left in the background; `watch` prints where the cells are and packs
-every run without its weights into OUT/NAME.tgz. Unpacked under runs/ on another machine, a packed cell
-that is finished stays finished, so a comparison may be spread over several.
+A cell is METHOD:SEED:RATE, or `controls` for the untrained model. Its stages are `agon train` with
+first_light.yaml, and `agon eval` on the test problems of GSM8K and on MATH-500, each in a process of its
+own; `--stages train validation` instead is for choosing a learning rate. Logs lie beside the runs. `run`
+starts whatever is not finished and can be left in the background; `watch` prints where the cells are and
+packs every run without its weights into OUT/NAME.tgz. Unpacked under runs/ on another machine, a packed
+cell that is finished stays finished, so a comparison may be spread over several.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,22 +66,23 @@ class Cell:
         path = runs / self.name / "times.json"
         return dict(json.loads(path.read_text())) if path.exists() else {}
 
-    def finished(self, runs: Path, until: str) -> bool:
-        return until in self.times(runs)
+    def finished(self, runs: Path, stages: Collection[str]) -> bool:
+        wanted = [stage for stage, _ in self.commands("", 1) if stage in stages]
+        return set(wanted) <= self.times(runs).keys()
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Start the cells, so many at a time and a little apart."""
     runs = Path(arguments.runs)
     runs.mkdir(parents=True, exist_ok=True)
-    waiting = [cell for cell in map(Cell, arguments.cells) if not cell.finished(runs, arguments.until)]
+    waiting = [cell for cell in map(Cell, arguments.cells) if not cell.finished(runs, arguments.stages)]
     working: list[subprocess.Popen[bytes]] = []
     while waiting or working:
         working = [process for process in working if process.poll() is None]
         if waiting and len(working) < arguments.side:
             cell = waiting.pop(0)
             command = [sys.executable, __file__, "one", "--cells", cell.text, "--runs", str(runs)]
-            command += ["--samples", str(arguments.samples), "--until", arguments.until]
+            command += ["--samples", str(arguments.samples), "--stages", *arguments.stages]
             with (runs / f"{cell.name}.log").open("ab") as log:
                 working.append(subprocess.Popen(command, stdout=log, stderr=log))
             time.sleep(arguments.apart)
@@ -96,7 +97,7 @@ def one(arguments: argparse.Namespace) -> int:
     environment = {**os.environ, "OMP_NUM_THREADS": "2", "TOKENIZERS_PARALLELISM": "false"}
     for stage, command in cell.commands(str(runs / cell.name), arguments.samples):
         times = cell.times(runs)
-        if stage in times:
+        if stage in times or stage not in arguments.stages:
             continue
         state.write_text(stage)
         started = time.time()
@@ -109,8 +110,6 @@ def one(arguments: argparse.Namespace) -> int:
             return done.returncode
         times[stage] = round(time.time() - started, 1)
         (runs / cell.name / "times.json").write_text(json.dumps(times, indent=2))
-        if stage == arguments.until:
-            break
     state.write_text("done")
     return 0
 
@@ -176,7 +175,9 @@ def main() -> int:
     parser.add_argument("verb", choices=("run", "watch", "one"))
     parser.add_argument("--cells", nargs="+", required=True, metavar="METHOD:SEED:RATE", help="or `controls`")
     parser.add_argument("--runs", default="runs", help="folder of the runs")
-    parser.add_argument("--until", default="test", choices=STAGES, help="run: the last stage")
+    parser.add_argument(
+        "--stages", nargs="+", default=["train", "test"], choices=STAGES, help="run: what to do"
+    )
     parser.add_argument("--samples", type=int, default=4, help="run: samples of a problem of GSM8K")
     parser.add_argument("--side", type=int, default=4, help="run: cells at a time")
     parser.add_argument("--apart", type=float, default=5, help="run: seconds between two starts")
