@@ -99,6 +99,8 @@ def one(arguments: argparse.Namespace) -> int:
         times = cell.times(runs)
         if stage in times or stage not in arguments.stages:
             continue
+        if stage == "train" and (runs / cell.name / "config.yaml").exists():
+            command = ["train", "--resume", str(runs / cell.name)]
         state.write_text(stage)
         started = time.time()
         with (runs / f"{cell.name}.{stage}.out").open("w") as out:

@@ -71,6 +71,22 @@ def test_finished_stages_are_not_repeated_and_others_are(
     assert not Cell("grpo:0:3e-4").finished(tmp_path, ["validation"])
 
 
+def test_a_training_that_was_cut_off_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "grpo-s0-lr3e-4"
+    folder.mkdir()
+    (folder / "config.yaml").touch()
+    asked = []
+
+    def agon(command: Sequence[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
+        asked.append(list(command[3:]))
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", agon)
+    arguments = argparse.Namespace(runs=str(tmp_path), cells=["grpo:0:3e-4"], samples=4, stages=["train"])
+    assert cells.one(arguments) == 0
+    assert asked == [["train", "--resume", str(folder)]]
+
+
 def test_a_packed_cell_has_everything_but_weights_and_nothing_of_others(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     for path in (
