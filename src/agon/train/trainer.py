@@ -283,7 +283,7 @@ class AgonTrainer(GRPOTrainer):
 
     @property
     def _autocasts(self) -> bool:
-        return bool(self.accelerator.mixed_precision != "no")
+        return bool(self.accelerator.native_amp)
 
     def _clip_grad_norm(self, model: nn.Module) -> torch.Tensor:
         """Clip each policy by itself: a loud one must not shrink the other's step."""
