@@ -140,7 +140,7 @@ def test_mcnemar_is_the_binomial_sum(one: int, other: int) -> None:
     assert mcnemar_exact(one, other) == pytest.approx(float(min(Fraction(1), Fraction(2 * tail, 2**total))))
 
 
-@pytest.mark.parametrize(("one", "other"), [(9, 3), (7, 1), (6, 6)])
+@pytest.mark.parametrize(("one", "other"), [(9, 3), (7, 1), (6, 6), (0, 1), (1, 1), (0, 0)])
 def test_sign_flips_of_single_samples_are_mcnemars_test(one: int, other: int) -> None:
     assert sign_flip([1.0] * one + [-1.0] * other + [0.0] * 50) == pytest.approx(mcnemar_exact(one, other))
 

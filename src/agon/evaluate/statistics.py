@@ -112,7 +112,7 @@ def sign_flip(differences: Sequence[float] | np.ndarray, seed: int = 0, resample
     as one unit, which McNemar's test over all samples would not.
     """
     moved = np.asarray([value for value in differences if value])
-    if not moved.size:
+    if moved.size < 2:  # one difference is as large with either sign
         return 1.0
     result = stats.permutation_test(
         (moved,),
