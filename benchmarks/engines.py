@@ -429,7 +429,8 @@ def markdown(facts: dict[str, Any], parts: dict[str, dict[str, Any]]) -> str:
     for name, arm in parts["step"].items():
         if isinstance(arm, dict):
             lines.append(
-                f"| {name} | {arm['seconds']:.2f} | {arm['tokens']:,} | {arm['engine steps']:,} |"
+                f"| {name} | {arm['seconds']:.2f} ({min(arm['all seconds']):.2f} to {max(arm['all seconds']):.2f}) |"
+                f" {arm['tokens']:,} | {arm['engine steps']:,} |"
                 f" {arm['seconds'] / whole:.2f} |"
             )
     per_step, per_token = fit([arm for arm in parts["step"].values() if isinstance(arm, dict)])

@@ -13,6 +13,7 @@ OUT/prompts.json has every figure, OUT/prompts.md the table, OUT/samples.jsonl e
 import argparse
 import json
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from agon.engines.build import EngineOptions, build_engine
 from agon.engines.chat import Chat
 from agon.engines.protocol import Engine, Finished, Request, Sampling, derive_seed
 from agon.engines.vllm_engine import VllmOptions
+from agon.errors import InputError
 from agon.game.duel import Duel
 from agon.game.markup import WITHHELD, boxes, cut
 from agon.game.methods import METHODS
@@ -411,4 +413,8 @@ def parse() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except InputError as error:
+        print(f"challenger_prompts: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -14,6 +14,7 @@ cell that is finished stays finished, so a comparison may be spread over several
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -29,6 +30,7 @@ TASK = "gsm8k,train=1024,validation=256,test=500"
 MODEL = "models/qwen2.5-coder-0.5b-instruct"
 ENGINE = ["--engine", "vllm", "--vllm-cache-gb", "5", "--json"]
 STAGES = ("train", "validation", "test")
+CELL = re.compile(r"controls|[a-z-]+:\d+:[\d.]+(?:e-?\d+)?(?::\w+=[^:]+)*")
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,9 @@ def main() -> int:
     parser.add_argument("--every", type=float, default=45, help="watch: seconds between two looks")
     parser.add_argument("--out", default="packed", help="watch: folder for the packed runs")
     arguments = parser.parse_args()
+    for cell in arguments.cells:
+        if not CELL.fullmatch(cell):
+            parser.error(f"a cell is METHOD:SEED:RATE, such as grpo:0:3e-4, or controls; not '{cell}'")
     os.chdir(ROOT)
     return {"run": run, "watch": watch, "one": one}[arguments.verb](arguments)
 

@@ -5,6 +5,7 @@ if command -v nvidia-cuda-mps-control > /dev/null; then
     mkdir -p "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
     nvidia-cuda-mps-control -d 2> /dev/null || true # it may be running already
     if ! timeout 60 python3 -c 'import torch; torch.ones(2, device="cuda").sum().item()'; then
+        echo "The multi-process service does not work here; cells take turns on the card." >&2
         echo quit | nvidia-cuda-mps-control || true
         unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
     fi

@@ -1,10 +1,13 @@
 """What vLLM is started with; needs no vLLM."""
 
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from agon.engines.vllm_engine import NO_SHARE, VllmOptions, capture_sizes, settings
+from agon.errors import InputError
 
 
 def test_every_step_on_a_gpu_has_a_graph() -> None:
@@ -41,3 +44,11 @@ def test_a_cache_in_bytes_asks_for_no_share_of_the_card() -> None:
 def test_what_is_given_beside_the_options_goes_to_vllm_as_it_is() -> None:
     chosen = settings(VllmOptions(extra={"seed": 7, "max_num_seqs": 3}), 16, cuda=True)
     assert (chosen["seed"], chosen["max_num_seqs"]) == (7, 3)
+
+
+@pytest.mark.parametrize("name", ["max_num_seqs", "max_num_batched_tokens", "stride"])
+def test_none_of_something_is_refused(name: str) -> None:
+    """An engine that looks every zero steps would look forever."""
+    nothing: dict[str, Any] = {name: 0}
+    with pytest.raises(InputError, match=f"{name} must be at least 1, not 0"):
+        replace(VllmOptions(), **nothing)

@@ -24,6 +24,17 @@ def test_a_cell_is_named_after_what_makes_it() -> None:
     assert Cell("agon:2:0.001:gradient_checkpointing=false").name == "agon-s2-lr1e-3"
 
 
+@pytest.mark.parametrize("text", ["grpo", "grpo:0", "grpo:x:1e-4", "grpo:0:fast", "grpo:0:1e-4:lora_r"])
+def test_what_is_no_cell_is_refused_in_one_sentence(
+    text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["cells.py", "run", "--cells", "controls", text])
+    with pytest.raises(SystemExit) as ended:
+        cells.main()
+    assert ended.value.code == 2
+    assert f"such as grpo:0:3e-4, or controls; not '{text}'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("text", ["grpo:0:3e-4", "agon:1:1e-4", "coop:0:3e-4:lora_r=8:max_steps=5"])
 def test_a_cell_trains_by_the_recipe_with_its_own_method_seed_and_rate(text: str) -> None:
     method, seed, rate, *changes = text.split(":")

@@ -56,6 +56,11 @@ class VllmOptions:
     adapter_dir: str | None = None  # where adapters pass through; None is memory
     extra: Mapping[str, Any] = field(default_factory=dict)  # anything else that vllm.LLM takes
 
+    def __post_init__(self) -> None:
+        for name in ("max_num_seqs", "max_num_batched_tokens", "stride"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}.")
+
 
 class VllmEngine:
     """Samples with vLLM from its own copy of the base and the newest edition of each adapter."""
