@@ -219,6 +219,10 @@ def steps(
         finally:
             engine.stride = usual
 
+    def at_once(repeat: int) -> int:
+        """The same prompts and seeds without waiting for one another: what dependence alone costs."""
+        return run(engine, asked[repeat])
+
     measured = rounds(
         engine,
         setting.repeats,
@@ -227,8 +231,7 @@ def steps(
             "barrier": lambda repeat: play("barrier", "agon", Barrier, repeat),
             "streaming": partial(stream, engine.stride),
             **{f"streaming, stride {stride}": partial(stream, stride) for stride in strides},
-            # The same prompts and seeds without waiting for one another: what dependence alone costs.
-            "streaming's requests at once": lambda repeat: run(engine, asked[repeat]),
+            **({"streaming's requests at once": at_once} if strides else {}),
         },
     )
     both = [
@@ -321,6 +324,7 @@ def rounds(engine: VllmEngine, repeats: int, arms: dict[str, Callable[[int], int
             tokens, seconds = timed(partial(arm, repeat))
             seen[name].append((seconds, tokens))
             steps[name].append(engine.steps - before)
+            print(f"{name}, {repeat}: {seconds:.3f} s, {tokens} tokens, {steps[name][-1]} steps", flush=True)
     return {
         name: {
             "seconds": round(statistics.median(seconds for seconds, _ in runs), 3),
@@ -474,7 +478,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--profile", action="store_true", help="also write OUT/profile.txt of a streamed step"
     )
-    parser.add_argument("--quick", action="store_true", help="the step alone, and no second engine")
+    parser.add_argument("--quick", action="store_true", help="the step alone: 2N, barrier and streaming")
     parser.add_argument("--extra", type=json.loads, default={}, help="more options of vllm.LLM, as JSON")
     arguments = parser.parse_args()
     if arguments.table is None and not arguments.out:

@@ -5,7 +5,7 @@ drafts are judged in the background while the engine goes on sampling. What a du
 depend on the order in which things finish: every request's seed is derived from what it is for.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -122,16 +122,16 @@ class Arena:
             for index in range(table.drafts)
         ]
 
-    def _submit(self, table: _Round, seats: Iterable[Seat]) -> None:
+    def _submit(self, table: _Round, seats: Sequence[Seat]) -> None:
         requests = []
-        for seat in seats:
+        for seat, prompt_ids in zip(seats, self._prompts(table, seats), strict=True):
             index, role, number = seat
             problem = table.problems[index]
             policy = table.players[0 if role == DRAFT else 1]
             requests.append(
                 Request(
                     key=f"{index}/{role}/{number}",
-                    prompt_ids=self._prompt(table, seat),
+                    prompt_ids=prompt_ids,
                     policy=policy,
                     version=table.versions[policy],
                     sampling=table.sampling,
@@ -141,16 +141,19 @@ class Arena:
         if requests:
             self.engine.submit(requests)
 
-    def _prompt(self, table: _Round, seat: Seat) -> tuple[int, ...]:
-        """The prompt of a seat; a problem's plain one is the same for all who read nothing."""
-        index = seat[0]
-        problem, dialect = table.problems[index], self.chat.dialect.name
-        if seat in table.shown:
-            shown = table.shown[seat]
-            return self.chat.encode(challenger_prompt(problem, shown, dialect, self.chat.control_tokens))
-        if index not in table.plain:
-            table.plain[index] = self.chat.encode(plain_prompt(problem, dialect))
-        return table.plain[index]
+    def _prompts(self, table: _Round, seats: Sequence[Seat]) -> list[tuple[int, ...]]:
+        """The prompts of these seats; a problem's plain one is the same for all who read nothing."""
+        chat, dialect = self.chat, self.chat.dialect.name
+        reading = [seat for seat in seats if seat in table.shown]
+        messages = [
+            challenger_prompt(table.problems[seat[0]], table.shown[seat], dialect, chat.control_tokens)
+            for seat in reading
+        ]
+        read = dict(zip(reading, chat.encode_all(messages), strict=True))
+        new = sorted({seat[0] for seat in seats if seat not in read} - table.plain.keys())
+        plain = chat.encode_all([plain_prompt(table.problems[index], dialect) for index in new])
+        table.plain.update(zip(new, plain, strict=True))
+        return [read[seat] if seat in read else table.plain[seat[0]] for seat in seats]
 
     def _seat(self, table: _Round, done: Finished) -> list[Seat]:
         """Take a rollout in, have it judged, and say which challenges it makes possible."""

@@ -38,7 +38,15 @@ class Chat:
 
     def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """The prompt as tokens."""
-        return tuple(self.tokenizer.encode(self.render(messages), add_special_tokens=False))
+        return self.encode_all([messages])[0]
+
+    def encode_all(self, prompts: Sequence[Sequence[Message]]) -> list[tuple[int, ...]]:
+        """Prompts as tokens. A fast tokenizer shares them out among the cores."""
+        if not prompts:
+            return []
+        texts = [self.render(messages) for messages in prompts]
+        encoded = self.tokenizer(texts, add_special_tokens=False, return_attention_mask=False)
+        return [tuple(token_ids) for token_ids in encoded["input_ids"]]
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """A completion as text. Special tokens stay (a dialect may be written in them), the end goes."""

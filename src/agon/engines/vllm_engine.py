@@ -49,6 +49,7 @@ class VllmOptions:
     # step with prompts in it costs more than one without: they had better come several at a time.
     stride: int = 8
     enforce_eager: bool = False  # no CUDA graphs: starts sooner, samples slower
+    logprobs: bool = True  # of every token drawn. A trainer needs them; whoever does not samples faster without
     # The share of the card for weights and cache. Several engines on one card: give the cache's bytes.
     gpu_memory_utilization: float = 0.3
     kv_cache_memory_bytes: int | None = None
@@ -65,8 +66,6 @@ class VllmOptions:
 class VllmEngine:
     """Samples with vLLM from its own copy of the base and the newest edition of each adapter."""
 
-    capabilities = Capabilities("vllm", streams=True, live_weights=False, logprobs=True)
-
     def __init__(
         self,
         model_path: str,
@@ -76,6 +75,9 @@ class VllmEngine:
         options: VllmOptions | None = None,
     ) -> None:
         self._options = options or VllmOptions()
+        self.capabilities = Capabilities(
+            "vllm", streams=True, live_weights=False, logprobs=self._options.logprobs
+        )
         self._decode = decode
         self._stop_ids = sorted(set(stop_ids))
         self._policies = pair.names
@@ -183,7 +185,7 @@ class VllmEngine:
             repetition_penalty=sampling.repetition_penalty,
             seed=seed,
             stop_token_ids=self._stop_ids,
-            logprobs=0,  # of the token that was drawn, and of no other
+            logprobs=0 if self._options.logprobs else None,  # 0: of the token that was drawn alone
             detokenize=False,  # text is the chat's business, the same for every engine
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
@@ -192,6 +194,10 @@ class VllmEngine:
         token_ids = tuple(output.token_ids)
         if output.finish_reason not in ("stop", "length"):
             raise RuntimeError(f"vLLM ended request '{request.key}' with '{output.finish_reason}'.")
+        logprobs: tuple[float, ...] = ()
+        if self._options.logprobs:
+            entries = zip(token_ids, output.logprobs, strict=True)
+            logprobs = tuple(entry[token].logprob for token, entry in entries)
         return Rollout(
             text=self._decode(token_ids),
             length=len(token_ids),
@@ -199,9 +205,7 @@ class VllmEngine:
             policy=request.policy,
             version=request.version,
             token_ids=token_ids,
-            logprobs=tuple(
-                entry[token].logprob for token, entry in zip(token_ids, output.logprobs, strict=True)
-            ),
+            logprobs=logprobs,
         )
 
 

@@ -115,6 +115,7 @@ def _vllm_options(dtype: torch.dtype, room: Room, chat: Chat, config: Any) -> Vl
     options = VllmOptions(
         dtype=str(dtype).removeprefix("torch."),
         max_model_len=room.length(chat, config),
+        logprobs=False,
         # vLLM rewinds a seeded request's generator when it cuts a prompt in two, which torch has for CUDA only.
         extra={} if cuda else {"enable_chunked_prefill": False},
     )
