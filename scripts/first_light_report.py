@@ -24,9 +24,11 @@ from agon.errors import InputError
 from agon.evaluate.compare import Entrant, compare, enter
 from agon.evaluate.samples import SampleFile
 from agon.evaluate.tables import compare_tables, markdown
-from agon.evaluate.transitions import exchanges, transitions
+from agon.evaluate.transitions import exchanges as played_exchanges
+from agon.evaluate.transitions import transitions
 from agon.judges.pool import JudgePool
 from agon.lab.curves import curves
+from agon.lab.exchange import exchange_table, exchanges
 from agon.lab.quotes import markdown as quoted
 from agon.lab.quotes import quotes, sources
 from agon.lab.records import Record, common_rate, differing_in_rate, read_record, read_records, tested_on
@@ -37,6 +39,7 @@ from agon.lab.tables import (
     gpu_table,
     methods_table,
     rates_table,
+    signal_table,
     transitions_table,
 )
 
@@ -65,6 +68,8 @@ def report(folder: Path, rate: float | None = None) -> dict[str, str]:
 def _tables(records: Sequence[Record], chosen: Sequence[Record]) -> Iterator[str]:
     runs = [record for record in records if record.trained]
     plain = [record for record in records if not record.trained]
+    exchanging = [record for record in [*plain, *chosen] if not record.note]
+    notes = "\n".join(f"- {record.name}: {record.note}" for record in records if record.note)
     yield "## Every run and every arm"
     for task in tested_on(records):
         base = _entrants(plain, task, "zero-shot")
@@ -72,11 +77,18 @@ def _tables(records: Sequence[Record], chosen: Sequence[Record]) -> Iterator[str
         if entrants:
             yield markdown(methods_table(entrants, base[0] if base else None))
             yield "\n".join(against_zero_shot(entrant, zero) for entrant in entrants for zero in base[:1])
+            yield notes
     yield f"## Methods over seeds, at the learning rate {chosen[0].rate:g}"
     for task in tested_on(runs):
         yield from _contrasts(task, _entrants(chosen, task))
+    yield "## Exchange"
+    for task in tested_on(records):
+        yield markdown(
+            exchange_table(task, [one for record in exchanging for one in exchanges(record, task)])
+        )
     yield "## Budget"
     yield markdown(budget_table(runs))
+    yield markdown(signal_table(chosen))
     yield "## GPU"
     yield markdown(gpu_table(records))
 
@@ -125,8 +137,15 @@ def _transitions(records: Sequence[Record]) -> Iterator[str]:
 
 def _crossings(run: str, folder: Path, pool: JudgePool) -> Iterator[Crossing]:
     result, settings = (json.loads((folder / f"{name}.json").read_text()) for name in ("result", "settings"))
-    for direction, played in exchanges(result, SampleFile(folder / "samples.jsonl").samples).items():
-        yield Crossing(run, direction, transitions(played, settings["dialect"], pool))
+    for direction, played in played_exchanges(result, SampleFile(folder / "samples.jsonl").samples).items():
+        figures = result["arms"][direction]
+        yield Crossing(
+            run,
+            direction,
+            transitions(played, settings["dialect"], pool),
+            figures.get("conversion_given_wrong_draft"),
+            figures.get("alone_given_wrong_draft"),
+        )
 
 
 def _entrants(

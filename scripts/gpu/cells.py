@@ -44,7 +44,9 @@ class Cell:
         method, *rest = self.text.split(":")
         if not rest:
             return method
-        return f"{method}-s{rest[0]}-lr{float(rest[1]):.0e}".replace("e-0", "e-")
+        seed, rate, *changes = rest
+        name = f"{method}-s{seed}-lr{float(rate):.0e}".replace("e-0", "e-")
+        return "-".join([name, *(re.sub(r"[^\w.+-]", "", change) for change in changes)])
 
     def commands(self, folder: str, samples: int) -> Iterator[tuple[str, list[str]]]:
         """What `agon` is asked for at each stage."""

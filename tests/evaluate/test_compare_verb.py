@@ -218,3 +218,21 @@ def test_a_side_holds_its_runs_samples_side_by_side(runs: dict[str, Path]) -> No
     assert [entrant.correct.shape for entrant in entrants] == [(32, 1)] * 3
     mean = compare(entrants)["sides"]["agon"]["pass@1"]
     assert mean == pytest.approx((entrants[0].correct.mean() + entrants[1].correct.mean()) / 2)
+
+
+def test_arms_of_one_run_are_told_apart(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    words = [f"{runs[run]}@{arm}" for run in ("coop-0", "coop-1") for arm in ("A->B", "A")]
+    comparison = compared(capsys, *words)
+    assert list(comparison["sides"]) == ["coop A->B", "coop A"]
+    assert [row["run"] for row in comparison["sides"]["coop A"]["runs"]] == ["coop-0", "coop-1"]
+    (row,) = comparison["contrasts"]
+    arms = [json.loads((runs[run] / RESULT).read_text())["arms"] for run in ("coop-0", "coop-1")]
+    difference = sum(one["A->B"]["pass@1"] - one["A"]["pass@1"] for one in arms) / 2
+    assert row["difference"] == pytest.approx(difference)
+
+
+def test_an_at_in_a_folders_name_is_no_arm(runs: dict[str, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "coop@home"
+    shutil.copytree(runs["coop-0"], folder)
+    assert enter(str(folder)).arm == "A->B"
+    assert enter(f"{folder}@A").arm == "A"

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 def test_a_cell_is_named_after_what_makes_it() -> None:
     assert Cell("controls").name == "controls"
     assert Cell("grpo:0:3e-4").name == "grpo-s0-lr3e-4"
-    assert Cell("agon:2:0.001:gradient_checkpointing=false").name == "agon-s2-lr1e-3"
+    assert Cell("agon:2:0.001:lora_r=8:output=a/b").name == "agon-s2-lr1e-3-lora_r8-outputab"
 
 
 @pytest.mark.parametrize("text", ["grpo", "grpo:0", "grpo:x:1e-4", "grpo:0:fast", "grpo:0:1e-4:lora_r"])

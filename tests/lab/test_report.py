@@ -51,7 +51,7 @@ def steps(method: str, seed: int, count: int = 8) -> list[dict[str, Any]]:
             "memory/sampling": 2.0,
         }
         if method != "grpo":
-            challenge = {"correct": (step + seed) / 16, "length": 80.0}
+            challenge = {"correct": (step + seed) / 16, "length": 80.0, "dropped_groups": 0.5}
             line |= {f"challenge/{what}": value for what, value in challenge.items()}
             line |= {"duel/converted": 0.1 + 0.1 * seed, "duel/corrupted": 0.05}
         lines.append(line)
@@ -152,6 +152,50 @@ def test_later_methods_are_contrasted_with_earlier_ones(runs: Path, pages: dict[
     assert "agon: mean " in pages["tables.md"]  # over its two seeds
 
 
+def test_a_cascade_is_set_against_its_reader_and_its_drafter(runs: Path, pages: dict[str, str]) -> None:
+    found = rows(pages["tables.md"], "bits test**")
+    assert [tuple(row[:2]) for row in found] == [
+        ("controls", "self-cascade"),
+        ("grpo-s0-lr3e-4", "A->A"),
+        *((f"{run}-lr3e-4", way) for run in ("coop-s0", "agon-s0", "agon-s1") for way in ("A->B", "B->A")),
+        ("**coop**", "all"),
+        ("**agon**", "all"),
+    ]
+    told = {}
+    for run, way, *cells in found[1:8]:
+        arms = result(runs, run)["arms"]
+        drafter, reader = way.split("->")
+        final, alone, first = (arms[name]["pass@1"] for name in (way, reader, drafter))
+        assert [cells[0], cells[1], cells[5]] == [percent(value) for value in (final, alone, first)]
+        assert float(cells[2]) == pytest.approx(100 * (final - alone), abs=0.051)
+        assert float(cells[6]) == pytest.approx(100 * (final - first), abs=0.051)
+        told[run, way] = final
+    agon = [value for (run, _), value in told.items() if run.startswith("agon")]
+    assert float(found[-1][2]) == pytest.approx(100 * sum(agon) / 4, abs=0.051)
+
+
+def test_a_note_beside_a_run_is_told_and_keeps_it_out_of_the_exchange(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs, tmp_path / "runs")
+    (tmp_path / "runs" / "coop-s0-lr3e-4" / "note.txt").write_text("read with\nanother prompt.\n")
+    assert main([str(tmp_path / "runs"), "--out", str(tmp_path / "out")]) == 0
+    told = (tmp_path / "out" / "tables.md").read_text()
+    assert "- coop-s0-lr3e-4: read with another prompt." in told
+    assert not any(row[0].startswith("coop") for row in rows(told, "bits test**"))
+    assert any(row[0] == "**coop-s0-lr3e-4**" for row in rows(told, "bits test: 24 problems"))
+
+
+def test_signal_is_what_each_adapter_learned_from(pages: dict[str, str]) -> None:
+    found = {row[0]: row[1:] for row in rows(pages["tables.md"], "Training signal")}
+    # 8 steps of 32 rollouts; a quarter of grpo's groups and of the drafts, half of the challenges taught nothing.
+    assert found["grpo-s0-lr3e-4"][:4] == ["1", "256", "192", "75.0"]
+    # An adapter drafts in 4 of the steps and challenges in the others: 4 x 16 x 0.75 + 4 x 16 x 0.5.
+    assert found["agon-s1-lr3e-4"][:4] == ["2", "128", "80", "62.5"]
+    assert found["agon-s1-lr3e-4"][4:8] == ["46.9", "53.1", "20.0", "5.0"]
+    # grpo had had 80 of its 24 a step after step 4, over the two steps to which it got 3 and 4 of 16 right.
+    assert found["agon-s1-lr3e-4"][8] == percent((3 + 4) / 32)
+    assert found["grpo-s0-lr3e-4"][5:] == ["", "", "", ""]
+
+
 def test_the_budget_is_what_the_steps_were_fed_with(pages: dict[str, str]) -> None:
     found = rows(pages["tables.md"], "Training budget")
     assert [row[0] for row in found] == [name_of(*run) for run in RUNS]
@@ -206,6 +250,8 @@ def test_transitions_are_those_of_the_results_both_directions(runs: Path, pages:
         shares = [figures[name] for name in ("both_right", "corrupted", "converted", "both_wrong")]
         assert [int(cell) / 48 for cell in cells[:4]] == pytest.approx(shares)
         assert int(cells[4]) <= int(cells[3])
+        given = [figures[f"{what}_given_wrong_draft"] for what in ("conversion", "alone")]
+        assert cells[-2:] == [percent(share) for share in given]
 
 
 def test_curves_are_of_the_compared_runs_and_end_with_the_last_mean(

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -10,6 +10,7 @@ from datasets import Dataset
 from peft import PeftModel
 from transformers import TrainerCallback
 
+from agon.engines.protocol import Capabilities, Engine
 from agon.errors import InputError
 from agon.game.methods import METHODS
 from agon.train.trainer import AgonTrainer
@@ -276,3 +277,14 @@ def test_every_architecture_of_the_paper_trains(tmp_path: Path, kind: str) -> No
     ours.close()
     assert witness.seen[0]["base"] == witness.seen[-1]["base"]
     assert all(witness.seen[0][name] != witness.seen[-1][name] for name in "AB")
+
+
+class Mute:
+    """An engine with weights of its own that says nothing of what it sampled with."""
+
+    capabilities = Capabilities("mute", streams=True, live_weights=False, logprobs=False)
+
+
+def test_an_engine_without_log_probs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the engine 'mute' sampled with, and this one reports no log-probs"):
+        AgonTrainer(tiny.model(), tiny.task(), config(tmp_path), engine=cast(Engine, Mute()))

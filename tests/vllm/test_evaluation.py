@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from agon.cli import main
+from agon.engines.protocol import Sampling
+from agon.engines.vllm_engine import VllmEngine, VllmOptions
 from agon.evaluate.compare import compare, enter
 from agon.evaluate.statistics import holm
 from tests.evaluate.tiny import save_base, save_problems, save_run
+from tests.vllm.tiny import make_tiny, play
 
 PROBLEMS = 500
 
@@ -48,3 +51,25 @@ def test_the_engines_did_sample_differently(outputs: dict[str, Path]) -> None:
     results = [json.loads((folder / "bits-test" / "result.json").read_text()) for folder in outputs.values()]
     assert [result["engine"] for result in results] == ["transformers", "vllm"]
     assert results[0]["arms"]["A"]["pass@1"] > 0.2
+
+
+def test_without_log_probs_the_same_tokens_are_drawn(tmp_path: Path) -> None:
+    tiny = make_tiny(tmp_path / "model")
+    warm = Sampling(24, temperature=0.8, top_p=0.95)
+    requests = [tiny.request(policy, policy, "one and one?", warm, seed=5) for policy in ("A", "B", "base")]
+    drawn = {}
+    for logprobs in (False, True):
+        options = VllmOptions(
+            dtype="float32", max_model_len=256, max_num_seqs=8, enforce_eager=True, logprobs=logprobs
+        )
+        engine = VllmEngine(str(tiny.path), tiny.pair, tiny.chat.decode, tiny.stop_ids, options)
+        for policy in ("A", "B"):
+            engine.sync(policy, 0)
+        assert engine.capabilities.logprobs == logprobs
+        rollouts = play(engine, requests)
+        engine.close()
+        drawn[logprobs] = {key: rollout.token_ids for key, rollout in rollouts.items()}
+        for rollout in rollouts.values():
+            assert len(rollout.logprobs) == (len(rollout.token_ids) if logprobs else 0)
+    assert drawn[False] == drawn[True]
+    assert all(len(tokens) > 1 for tokens in drawn[True].values())

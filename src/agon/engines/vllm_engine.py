@@ -49,7 +49,8 @@ class VllmOptions:
     # step with prompts in it costs more than one without: they had better come several at a time.
     stride: int = 8
     enforce_eager: bool = False  # no CUDA graphs: starts sooner, samples slower
-    logprobs: bool = True  # of every token drawn. A trainer needs them; whoever does not samples faster without
+    # Of every token drawn. A trainer needs them; without them sampling is faster.
+    logprobs: bool = True
     # The share of the card for weights and cache. Several engines on one card: give the cache's bytes.
     gpu_memory_utilization: float = 0.3
     kv_cache_memory_bytes: int | None = None

@@ -42,7 +42,12 @@ class Entrant:
 
 
 def enter(where: str, task: str | None = None, split: str = "test", arm: str = HEADLINE) -> Entrant:
-    """Read the evaluation of a run (or of a folder that `agon eval --output` wrote)."""
+    """Read the evaluation of a run, or of a folder that `agon eval --output` wrote.
+
+    RUN@ARM is one arm of it, and stands for itself beside others of the same method.
+    """
+    where, own = _split_arm(where)
+    arm = own or arm
     subject = open_subject(where) if (Path(where) / "config.yaml").is_file() else None
     folder = _evaluation_folder(where, subject, task, split)
     result = json.loads((folder / "result.json").read_text())
@@ -56,15 +61,22 @@ def enter(where: str, task: str | None = None, split: str = "test", arm: str = H
             f"{folder} has a result but no samples: restore samples.jsonl (or samples.jsonl.gz)."
         )
     answers = grid(arms[chosen], result["problems"], result["samples"], samples)
+    method = str(result["method"] or result["model"])
     return Entrant(
         name=Path(where).resolve().name,
-        method=str(result["method"] or result["model"]),
+        method=f"{method} {chosen}" if own else method,
         seed=subject.config.get("seed") if subject else None,
         arm=chosen,
         result=result,
         correct=correctness(answers),
         budget=_budget(subject) if subject else {},
     )
+
+
+def _split_arm(where: str) -> tuple[str, str | None]:
+    """A run and the arm named after it, as in runs/coop-0@A->B; a folder may have an @ in its name."""
+    run, at, arm = where.rpartition("@")
+    return (run, arm) if at and arm and not Path(where).exists() else (where, None)
 
 
 def _evaluation_folder(where: str, subject: Subject | None, task: str | None, split: str) -> Path:

@@ -58,6 +58,12 @@ class Record:
     def environment(self) -> Line:
         return _json(self.folder / "environment.json")
 
+    @property
+    def note(self) -> str:
+        """What a reader of its figures must know, where somebody wrote it down beside them (`note.txt`)."""
+        path = self.folder / "note.txt"
+        return " ".join(path.read_text().split()) if path.is_file() else ""
+
     @cached_property
     def times(self) -> dict[str, float]:
         """The seconds of each stage (`train`, `validation`, `test`), start of the process included."""
@@ -77,6 +83,24 @@ class Record:
         device, rounds = (int(self.config[size]) for size in sizes)
         each = device * rounds * int(self.environment.get("processes", 1))
         return len(self.steps) * each // int(self.config.get("num_iterations") or 1)
+
+    def signal(self) -> dict[str, list[float]]:
+        """The rollouts that each adapter learned from, summed up step by step.
+
+        A group whose rollouts all earned the same teaches nothing and is left out of the update.
+        """
+        method = METHODS[self.method]
+        roles = ("draft", "challenge") if method.challenges else ("draft",)
+        rows = self.rollouts / max(1, len(self.steps)) / len(roles)
+        sums: dict[str, list[float]] = {}
+        for step in self.steps:
+            fed: dict[str, float] = {}
+            for role, policy in zip(roles, method.players(int(step["step"]) - 1), strict=False):
+                fed[policy] = fed.get(policy, 0.0) + rows * (1 - step[f"{role}/dropped_groups"])
+            for name, more in fed.items():
+                before = sums.setdefault(name, [])
+                before.append((before[-1] if before else 0.0) + more)
+        return sums
 
     @property
     def written(self) -> float:

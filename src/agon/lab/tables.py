@@ -14,6 +14,7 @@ from agon.lab.records import Record
 
 CONTROLS = ("zero-shot", "self-cascade", "moa")
 STAGES = ("train", "validation", "test")
+SHARES = ("copied right", "copied wrong", "put right")
 # Settings in which runs differ without training differently.
 ASIDE = ("learning_rate", "output_dir")
 
@@ -94,6 +95,59 @@ def budget_table(records: Sequence[Record]) -> Table:
             "read for them. A policy that learns to be brief writes less for the same rollouts.",
         ),
     )
+
+
+def signal_table(records: Sequence[Record]) -> Table:
+    """How much each adapter had to learn from, and where `grpo` stood when its one adapter had had as much."""
+    alone = [record for record in records if record.method == "grpo"]
+    rows = []
+    for record in records:
+        signal = record.signal()
+        last = record.steps[-max(1, len(record.steps) // 4) :]
+        had = fmean(sums[-1] for sums in signal.values())
+        rows.append(
+            (
+                record.name,
+                str(len(signal)),
+                f"{record.rollouts / len(signal):,.0f}",
+                f"{had:,.0f}",
+                percent(had * len(signal) / record.rollouts),
+                *(percent(_known_mean(last, f"{role}/correct")) for role in ("draft", "challenge")),
+                percent(_known_mean(last, "duel/converted")),
+                percent(_known_mean(last, "duel/corrupted")),
+                percent(_right_by(alone, had)) if record.method != "grpo" else "",
+            )
+        )
+    head = ("run", "adapters", "rollouts each", "with signal", "share")
+    right = ("drafts right", "challenges right", "conv.", "corr.", "grpo by then")
+    return Table(
+        "Training signal",
+        (*head, *right),
+        tuple(rows),
+        (
+            "with signal: rollouts of an adapter, mean over the adapters, in groups that did not all earn the same; "
+            "the others change nothing.",
+            "right, conv., corr.: of training, over the last quarter of the steps, in percent. grpo by then: right "
+            "rollouts of the runs of grpo over a quarter of the steps that ends where their adapter had had that much "
+            "signal.",
+        ),
+    )
+
+
+def _right_by(alone: Sequence[Record], signal: float) -> float | None:
+    """How much grpo got right by the time its adapter had learned from so many rollouts, mean over runs."""
+    found = []
+    for record in alone:
+        sums = record.signal()["A"]
+        reached = next((place for place, so_far in enumerate(sums) if so_far >= signal), None)
+        if reached is not None:
+            start = max(0, reached + 1 - max(1, len(record.steps) // 4))
+            found.append(fmean(step["draft/correct"] for step in record.steps[start : reached + 1]))
+    return fmean(found) if found else None
+
+
+def _known_mean(steps: Sequence[Mapping[str, Any]], what: str) -> float | None:
+    return _mean(steps, what) if steps and what in steps[0] else None
 
 
 def gpu_table(records: Sequence[Record]) -> Table:
@@ -205,6 +259,9 @@ class Crossing:
     run: str
     direction: str
     counts: Transitions
+    # Of wrong drafts: put right by the final; and solved by the same policy that did not read them.
+    put_right: float | None = None
+    solved_alone: float | None = None
 
 
 def transitions_table(title: str, crossings: Sequence[Crossing]) -> Table:
@@ -217,6 +274,7 @@ def transitions_table(title: str, crossings: Sequence[Crossing]) -> Table:
             *(str(count) for count in (counts.wrong_right, counts.wrong_wrong, counts.repeated)),
             *(percent(share) for share in (counts.copied_right, counts.alone_after_right)),
             *(percent(share) for share in (counts.copied_wrong, counts.alone_after_wrong)),
+            *(percent(share) for share in (each.put_right, each.solved_alone)),
         )
         for each in crossings
         for counts in (each.counts,)
@@ -224,11 +282,13 @@ def transitions_table(title: str, crossings: Sequence[Crossing]) -> Table:
     arrows = tuple(f"{one}→{other}" for one in ("right", "wrong") for other in ("right", "wrong"))
     return Table(
         title,
-        ("run", "direction", *arrows, "same error", "copied right", "alone", "copied wrong", "alone"),
+        ("run", "direction", *arrows, "same error", *(word for what in SHARES for word in (what, "alone"))),
         rows,
         (
             "Counts of samples, draft→final. same error: of wrong→wrong, those with the draft's own answer.",
             "copied: finals with the draft's answer, in percent of right drafts, and of wrong drafts that gave an "
             "answer. alone: how often the same policy gives that answer without reading the draft.",
+            "put right: of wrong drafts, those whose final is right. alone: the same policy's own answers to those "
+            "problems that are right.",
         ),
     )

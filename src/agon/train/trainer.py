@@ -31,6 +31,7 @@ from trl import GRPOTrainer
 from agon.arena import Arena
 from agon.engines.chat import Chat
 from agon.engines.protocol import Engine, derive_seed
+from agon.errors import InputError
 from agon.evaluate.validate import validate
 from agon.game.duel import Duel
 from agon.game.problem import Problem
@@ -85,6 +86,11 @@ class AgonTrainer(GRPOTrainer):
         engine: Engine | None = None,
     ) -> None:
         args = args or AgonConfig(output_dir="runs/agon")
+        if engine is not None and not (engine.capabilities.live_weights or engine.capabilities.logprobs):
+            raise InputError(
+                f"Training corrects for what the engine '{engine.capabilities.name}' sampled with, and this one "
+                "reports no log-probs: start it with VllmOptions(logprobs=True)."
+            )
         if args.torch_threads:
             torch.set_num_threads(args.torch_threads)
         self.method = args.game

@@ -2,6 +2,7 @@
 
     agon compare runs/agon runs/coop runs/grpo
     agon compare runs/agon-0 runs/agon-1 runs/coop-0 runs/coop-1 --contrast agon:coop
+    agon compare 'runs/agon@A->B' runs/agon@B                     two arms of one run
 
 Runs of one method with different seeds are one side. Runs that differ in their problems, decoding or
 training budget are refused, and the difference is named.
@@ -16,7 +17,10 @@ from agon.verbs.eval import add_formats, show_tables
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "runs", metavar="RUN", nargs="+", help="evaluated runs, or folders of `agon eval --output`"
+        "runs",
+        metavar="RUN[@ARM]",
+        nargs="+",
+        help="evaluated runs, or folders of `agon eval --output`; one arm of it after an @",
     )
     parser.add_argument("--task", help="which evaluation, where a run has several; its own task otherwise")
     parser.add_argument("--split", default="test", choices=("train", "validation", "test"))

@@ -1,0 +1,102 @@
+"""What reading the other's draft does: a cascade against each of its two policies alone, on the same problems."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from agon.evaluate.arms import arms_for, directions
+from agon.evaluate.compare import Entrant, enter
+from agon.evaluate.statistics import Contrast, contrast
+from agon.evaluate.tables import Table, interval, p_value, percent
+from agon.lab.records import Record
+
+HEAD = ("run", "direction", "final", "reader alone", "final - reader", "95% interval", "p")
+MORE = ("drafter alone", "final - drafter", "95% interval")
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """The answers of one direction, `correct[problem, sample]`, and those of its policies without a cascade."""
+
+    run: str
+    side: str
+    direction: str
+    final: np.ndarray
+    reader: np.ndarray
+    drafter: np.ndarray
+
+
+def exchanges(record: Record, task: str) -> list[Exchange]:
+    """Every direction of a run, or the self-cascade of a plain model."""
+    return list(_exchanges(record, task)) if task in record.evaluations("test") else []
+
+
+def exchange_table(task: str, found: Sequence[Exchange]) -> Table:
+    """One row for each direction, and one for all directions of a method's runs together."""
+    rows = [_row(one) for one in found]
+    for side in dict.fromkeys(one.side for one in found):
+        members = [one for one in found if one.side == side]
+        if len(members) > 1:
+            rows.append(_row(_together(side, members)))
+    return Table(
+        f"{task} test",
+        (*HEAD, *MORE),
+        tuple(rows),
+        (
+            "In percent. final: the answer after reading the draft; reader, drafter: the policies that write the "
+            "final and the draft, each answering by itself (of a policy that reads itself, the same figure).",
+            "Intervals: bootstrap over problems; p: flips of signs by problem, exact McNemar for one sample each, of "
+            "the one contrast. all: samples of all directions and seeds side by side, where each policy of a pair is "
+            "reader once and drafter once.",
+        ),
+    )
+
+
+def _exchanges(record: Record, task: str) -> Iterator[Exchange]:
+    def arm(name: str) -> np.ndarray:
+        return _entrant(record, task, name).correct
+
+    result = _entrant(record, task, "headline").result
+    played = [play for play in directions(result["policies"]) if play.name in result["arms"]]
+    if not result["policies"]:
+        yield Exchange(
+            record.name, record.name, "self-cascade", arm("self-cascade"), arm("zero-shot"), arm("zero-shot")
+        )
+    for play in played:
+        names = {one.name for one in arms_for(result["policies"], result["directions"])}
+        if {play.challenger, play.drafter} <= names:
+            side = record.method if record.trained else record.name
+            yield Exchange(
+                record.name, side, play.name, arm(play.name), arm(play.challenger), arm(play.drafter)
+            )
+
+
+def _entrant(record: Record, task: str, arm: str) -> Entrant:
+    return enter(str(record.folder), task, "test", arm)
+
+
+def _together(side: str, members: Sequence[Exchange]) -> Exchange:
+    final, reader, drafter = (
+        np.concatenate([getattr(one, what) for one in members], axis=1)
+        for what in ("final", "reader", "drafter")
+    )
+    return Exchange(f"**{side}**", side, "all", final, reader, drafter)
+
+
+def _row(one: Exchange) -> tuple[str, ...]:
+    by_reader, by_drafter = contrast(one.final, one.reader), contrast(one.final, one.drafter)
+    return (
+        one.run,
+        one.direction,
+        percent(one.final.mean()),
+        percent(one.reader.mean()),
+        *_points(by_reader),
+        p_value(by_reader.p),
+        percent(one.drafter.mean()),
+        *_points(by_drafter),
+    )
+
+
+def _points(found: Contrast) -> tuple[str, str]:
+    return f"{100 * found.difference:+.1f}", interval(found.interval)
