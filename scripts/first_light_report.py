@@ -24,11 +24,10 @@ from agon.errors import InputError
 from agon.evaluate.compare import Entrant, compare, enter
 from agon.evaluate.samples import SampleFile
 from agon.evaluate.tables import compare_tables, markdown
-from agon.evaluate.transitions import exchanges as played_exchanges
-from agon.evaluate.transitions import transitions
+from agon.evaluate.transitions import exchanges, transitions
 from agon.judges.pool import JudgePool
 from agon.lab.curves import curves
-from agon.lab.exchange import exchange_table, exchanges
+from agon.lab.exchange import cascades, exchange_table
 from agon.lab.quotes import markdown as quoted
 from agon.lab.quotes import quotes, sources
 from agon.lab.records import Record, common_rate, differing_in_rate, read_record, read_records, tested_on
@@ -83,9 +82,7 @@ def _tables(records: Sequence[Record], chosen: Sequence[Record]) -> Iterator[str
         yield from _contrasts(task, _entrants(chosen, task))
     yield "## Exchange"
     for task in tested_on(records):
-        yield markdown(
-            exchange_table(task, [one for record in exchanging for one in exchanges(record, task)])
-        )
+        yield markdown(exchange_table(task, [one for record in exchanging for one in cascades(record, task)]))
     yield "## Budget"
     yield markdown(budget_table(runs))
     yield markdown(signal_table(chosen))
@@ -137,7 +134,7 @@ def _transitions(records: Sequence[Record]) -> Iterator[str]:
 
 def _crossings(run: str, folder: Path, pool: JudgePool) -> Iterator[Crossing]:
     result, settings = (json.loads((folder / f"{name}.json").read_text()) for name in ("result", "settings"))
-    for direction, played in played_exchanges(result, SampleFile(folder / "samples.jsonl").samples).items():
+    for direction, played in exchanges(result, SampleFile(folder / "samples.jsonl").samples).items():
         figures = result["arms"][direction]
         yield Crossing(
             run,

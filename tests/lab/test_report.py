@@ -25,6 +25,7 @@ from tests.evaluate.tiny import save_base, save_problems, save_run
 
 PAGES = ["curves.svg", "learning-rate.md", "tables.md", "transitions.md"]
 RUNS = [("grpo", 0, 3e-4), ("grpo", 0, 1e-3), ("coop", 0, 3e-4), ("agon", 0, 3e-4), ("agon", 1, 3e-4)]
+FIRST_LIGHT = Path(__file__).parents[2] / "docs" / "results" / "qwen2.5-coder-0.5b"
 BUDGET = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 4, "num_iterations": 1}
 
 
@@ -401,3 +402,18 @@ def test_a_record_leaves_out_the_lines_of_validation(runs: Path) -> None:
     record = read_record(runs / "coop-s0-lr3e-4")
     assert [line["step"] for line in record.steps] == list(range(1, 9))
     assert list(record.evaluations("test")) == ["bits"]
+
+
+def test_the_committed_report_is_what_the_committed_outcomes_give(tmp_path: Path) -> None:
+    """But for the last digit, which another machine's arithmetic may round the other way."""
+    assert main([str(FIRST_LIGHT / "runs"), "--out", str(tmp_path)]) == 0
+    for page in PAGES:
+        made, kept = (split_numbers((folder / page).read_text("utf-8")) for folder in (tmp_path, FIRST_LIGHT))
+        assert made[0] == kept[0]
+        assert made[1] == pytest.approx(kept[1], abs=0.101)
+
+
+def split_numbers(text: str) -> tuple[list[str], list[float]]:
+    """A text's words, with what is no number between them, and its numbers."""
+    number = r"\d[\d,]*(?:\.\d+)?(?:e-\d+)?"
+    return re.split(number, text), [float(found.replace(",", "")) for found in re.findall(number, text)]

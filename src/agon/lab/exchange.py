@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
-from agon.evaluate.arms import arms_for, directions
+from agon.evaluate.arms import directions
 from agon.evaluate.compare import Entrant, enter
 from agon.evaluate.statistics import Contrast, contrast
 from agon.evaluate.tables import Table, interval, p_value, percent
@@ -16,7 +17,7 @@ MORE = ("drafter alone", "final - drafter", "95% interval")
 
 
 @dataclass(frozen=True)
-class Exchange:
+class Cascade:
     """The answers of one direction, `correct[problem, sample]`, and those of its policies without a cascade."""
 
     run: str
@@ -27,12 +28,12 @@ class Exchange:
     drafter: np.ndarray
 
 
-def exchanges(record: Record, task: str) -> list[Exchange]:
+def cascades(record: Record, task: str) -> list[Cascade]:
     """Every direction of a run, or the self-cascade of a plain model."""
-    return list(_exchanges(record, task)) if task in record.evaluations("test") else []
+    return list(_cascades(record, task)) if task in record.evaluations("test") else []
 
 
-def exchange_table(task: str, found: Sequence[Exchange]) -> Table:
+def exchange_table(task: str, found: Sequence[Cascade]) -> Table:
     """One row for each direction, and one for all directions of a method's runs together."""
     rows = [_row(one) for one in found]
     for side in dict.fromkeys(one.side for one in found):
@@ -53,38 +54,34 @@ def exchange_table(task: str, found: Sequence[Exchange]) -> Table:
     )
 
 
-def _exchanges(record: Record, task: str) -> Iterator[Exchange]:
+def _cascades(record: Record, task: str) -> Iterator[Cascade]:
+    @cache
     def arm(name: str) -> np.ndarray:
         return _entrant(record, task, name).correct
 
     result = _entrant(record, task, "headline").result
-    played = [play for play in directions(result["policies"]) if play.name in result["arms"]]
     if not result["policies"]:
-        yield Exchange(
-            record.name, record.name, "self-cascade", arm("self-cascade"), arm("zero-shot"), arm("zero-shot")
-        )
-    for play in played:
-        names = {one.name for one in arms_for(result["policies"], result["directions"])}
-        if {play.challenger, play.drafter} <= names:
-            side = record.method if record.trained else record.name
-            yield Exchange(
-                record.name, side, play.name, arm(play.name), arm(play.challenger), arm(play.drafter)
-            )
+        base = arm("zero-shot")
+        yield Cascade(record.name, record.name, "self-cascade", arm("self-cascade"), base, base)
+    for play in directions(result["policies"]):
+        if play.name in result["arms"]:
+            alone = arm(play.challenger), arm(play.drafter)
+            yield Cascade(record.name, record.method, play.name, arm(play.name), *alone)
 
 
 def _entrant(record: Record, task: str, arm: str) -> Entrant:
     return enter(str(record.folder), task, "test", arm)
 
 
-def _together(side: str, members: Sequence[Exchange]) -> Exchange:
+def _together(side: str, members: Sequence[Cascade]) -> Cascade:
     final, reader, drafter = (
         np.concatenate([getattr(one, what) for one in members], axis=1)
         for what in ("final", "reader", "drafter")
     )
-    return Exchange(f"**{side}**", side, "all", final, reader, drafter)
+    return Cascade(f"**{side}**", side, "all", final, reader, drafter)
 
 
-def _row(one: Exchange) -> tuple[str, ...]:
+def _row(one: Cascade) -> tuple[str, ...]:
     by_reader, by_drafter = contrast(one.final, one.reader), contrast(one.final, one.drafter)
     return (
         one.run,
