@@ -149,6 +149,7 @@ def main() -> None:
                 engine, seconds = start(setting, pair, chat, extra)
                 name = json.dumps(extra)
                 results.add(f"start {name}", {"with adapters": seconds})
+                results.add(f"sync {name}", adapter_syncs(engine, repeats=5))
                 results.add(f"step {name}", steps(setting, engine, chat, judge, ()))
                 results.add(f"pace {name}", pace(setting, engine, chat))
         engine.close()
@@ -169,12 +170,7 @@ def start(
 ) -> tuple[VllmEngine, float]:
     """The engine, with more options of `vllm.LLM`, and the seconds it took."""
     options = replace(setting.options, extra={**setting.options.extra, **(extra or {})})
-    engine, seconds = timed(
-        lambda: VllmEngine(setting.path, pair, chat.decode, stop_ids_of(pair, chat), options)
-    )
-    for policy in ("A", "B"):
-        engine.sync(policy, 0)
-    return engine, seconds
+    return timed(lambda: VllmEngine(setting.path, pair, chat.decode, stop_ids_of(pair, chat), options))
 
 
 def adapter_syncs(engine: VllmEngine, repeats: int) -> dict[str, float]:
@@ -472,8 +468,8 @@ def markdown(facts: dict[str, Any], parts: dict[str, dict[str, Any]]) -> str:
     ]
     for part, arms in parts.items():
         if part.startswith("step"):
-            lines += [_step_row(f"{name}{part[4:]}", arm, arms) for name, arm in arms.items() if _timed(arm)]
-    per_step, per_token = fit([arm for arm in parts["step"].values() if _timed(arm)])
+            lines += [_step_row(f"{name}{part[4:]}", arm, arms) for name, arm in _arms(arms)]
+    per_step, per_token = fit([arm for _, arm in _arms(parts["step"])])
     lines += [
         "",
         f"Least squares over these arms: {1e3 * per_step:.1f} ms an engine step and {1e6 * per_token:.0f} µs a token.",
@@ -500,8 +496,9 @@ def markdown(facts: dict[str, Any], parts: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _timed(arm: Any) -> bool:
-    return isinstance(arm, dict)
+def _arms(part: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The arms of a step by name, without what was found over all of them."""
+    return [(name, arm) for name, arm in part.items() if isinstance(arm, dict)]
 
 
 def _step_row(name: str, arm: dict[str, Any], arms: dict[str, Any]) -> str:
@@ -522,6 +519,17 @@ def fit(arms: Sequence[dict[str, Any]]) -> tuple[float, float]:
     return step, token
 
 
+def options_of(text: str) -> dict[str, Any]:
+    """Options by name, written as a JSON object."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise argparse.ArgumentTypeError(f'options are written as {{"name": value}}, not {text}')
+    return found
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", help="folder of the base model")
@@ -539,10 +547,12 @@ def parse() -> argparse.Namespace:
         "--profile", action="store_true", help="also write OUT/profile.txt of a streamed step"
     )
     parser.add_argument("--quick", action="store_true", help="the step alone: 2N, barrier and streaming")
-    parser.add_argument("--extra", type=json.loads, default={}, help="more options of vllm.LLM, as JSON")
+    parser.add_argument(
+        "--extra", type=options_of, default={}, metavar="JSON", help="more options of vllm.LLM, as JSON"
+    )
     parser.add_argument(
         "--against",
-        type=json.loads,
+        type=options_of,
         action="append",
         default=[],
         metavar="JSON",

@@ -11,7 +11,8 @@ RUNS is a folder of runs, whole or lean (`scripts/lean_outcomes.py`), and of pla
     curves.svg         training, step by step
 
 The same runs give the same bytes. The comparison is of the runs at one learning rate, that of most runs unless --rate
-says which. `--duels` prints duels to quote from, of whole runs: lean ones have no texts.
+says which. A run's note.txt is printed with its figures, and keeps it out of the table of exchange. `--duels` prints
+duels to quote from, of whole runs: lean ones have no texts.
 """
 
 import argparse
@@ -68,7 +69,6 @@ def _tables(records: Sequence[Record], chosen: Sequence[Record]) -> Iterator[str
     runs = [record for record in records if record.trained]
     plain = [record for record in records if not record.trained]
     exchanging = [record for record in [*plain, *chosen] if not record.note]
-    notes = "\n".join(f"- {record.name}: {record.note}" for record in records if record.note)
     yield "## Every run and every arm"
     for task in tested_on(records):
         base = _entrants(plain, task, "zero-shot")
@@ -76,7 +76,7 @@ def _tables(records: Sequence[Record], chosen: Sequence[Record]) -> Iterator[str
         if entrants:
             yield markdown(methods_table(entrants, base[0] if base else None))
             yield "\n".join(against_zero_shot(entrant, zero) for entrant in entrants for zero in base[:1])
-            yield notes
+            yield from _notes(records)
     yield f"## Methods over seeds, at the learning rate {chosen[0].rate:g}"
     for task in tested_on(runs):
         yield from _contrasts(task, _entrants(chosen, task))
@@ -88,6 +88,12 @@ def _tables(records: Sequence[Record], chosen: Sequence[Record]) -> Iterator[str
     yield markdown(signal_table(chosen))
     yield "## GPU"
     yield markdown(gpu_table(records))
+
+
+def _notes(records: Sequence[Record]) -> Iterator[str]:
+    for record in records:
+        if record.note:
+            yield f"- {record.name}: {record.note}"
 
 
 def _contrasts(task: str, entrants: Sequence[Entrant]) -> Iterator[str]:
@@ -130,19 +136,14 @@ def _transitions(records: Sequence[Record]) -> Iterator[str]:
         undecided = pool.counts.timeouts + pool.counts.crashes + pool.counts.errors
     if undecided:
         yield f"{undecided} pairs of wrong answers could not be compared and count as different."
+    yield from _notes(records)
 
 
 def _crossings(run: str, folder: Path, pool: JudgePool) -> Iterator[Crossing]:
     result, settings = (json.loads((folder / f"{name}.json").read_text()) for name in ("result", "settings"))
     for direction, played in exchanges(result, SampleFile(folder / "samples.jsonl").samples).items():
-        figures = result["arms"][direction]
-        yield Crossing(
-            run,
-            direction,
-            transitions(played, settings["dialect"], pool),
-            figures.get("conversion_given_wrong_draft"),
-            figures.get("alone_given_wrong_draft"),
-        )
+        counts = transitions(played, settings["dialect"], pool)
+        yield Crossing(run, direction, counts, result["arms"][direction].get("alone_given_wrong_draft"))
 
 
 def _entrants(

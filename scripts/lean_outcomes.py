@@ -4,9 +4,9 @@
     agon compare outcomes/agon outcomes/coop
 
 Of each run (or folder that `agon eval --output` wrote) DIR gets what `agon compare` reads: the configuration, task,
-summary, metrics, environment and times, the adapters' configurations without their weights, and of each evaluation
-its settings, its result and samples.jsonl.gz. In there only the answer of each text is left, of a program nothing;
-lengths, verdicts and all else are kept. The same run gives the same bytes.
+summary, metrics, environment, times and note, the adapters' configurations without their weights, and of each
+evaluation its settings, its result and samples.jsonl.gz. In there only the answer of each text is left, of a program
+nothing; lengths, verdicts and all else are kept. The same run gives the same bytes.
 """
 
 import argparse
@@ -22,7 +22,8 @@ from agon.errors import InputError
 from agon.evaluate.samples import Attempt, Sample, SampleFile
 from agon.evaluate.transitions import answer_only
 
-OF_A_RUN = ("config.yaml", "task.json", "summary.json", "metrics.jsonl", "environment.json", "times.json")
+RECORDS = ("config.yaml", "task.json", "summary.json", "metrics.jsonl", "environment.json", "times.json")
+OF_A_RUN = (*RECORDS, "note.txt")
 OF_AN_EVALUATION = ("settings.json", "result.json")
 
 

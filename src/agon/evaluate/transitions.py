@@ -58,6 +58,12 @@ class Transitions:
         """The share of wrong drafts with an answer whose answer the final gives too."""
         return self.repeated / self.answered_wrong if self.answered_wrong else None
 
+    @property
+    def put_right(self) -> float | None:
+        """The share of wrong drafts whose final is right."""
+        drafts = self.wrong_right + self.wrong_wrong
+        return self.wrong_right / drafts if drafts else None
+
 
 def answer_only(attempt: Attempt, dialect_name: str, judge: str) -> str:
     r"""What to keep of a completion if the rest is dropped: its answer, so written that it is read as before.

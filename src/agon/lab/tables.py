@@ -112,9 +112,8 @@ def signal_table(records: Sequence[Record]) -> Table:
                 f"{record.rollouts / len(signal):,.0f}",
                 f"{had:,.0f}",
                 percent(had * len(signal) / record.rollouts),
-                *(percent(_known_mean(last, f"{role}/correct")) for role in ("draft", "challenge")),
-                percent(_known_mean(last, "duel/converted")),
-                percent(_known_mean(last, "duel/corrupted")),
+                *(percent(_mean(last, f"{role}/correct")) for role in ("draft", "challenge")),
+                *(percent(_mean(last, f"duel/{what}")) for what in ("converted", "corrupted")),
                 percent(_right_by(alone, had)) if record.method != "grpo" else "",
             )
         )
@@ -144,10 +143,6 @@ def _right_by(alone: Sequence[Record], signal: float) -> float | None:
             start = max(0, reached + 1 - max(1, len(record.steps) // 4))
             found.append(fmean(step["draft/correct"] for step in record.steps[start : reached + 1]))
     return fmean(found) if found else None
-
-
-def _known_mean(steps: Sequence[Mapping[str, Any]], what: str) -> float | None:
-    return _mean(steps, what) if steps and what in steps[0] else None
 
 
 def gpu_table(records: Sequence[Record]) -> Table:
@@ -249,7 +244,8 @@ def _other_settings(records: Sequence[Record]) -> list[str]:
 
 
 def _mean(steps: Sequence[Mapping[str, Any]], what: str) -> float | None:
-    return fmean(step[what] for step in steps) if steps else None
+    """The mean of a figure over steps; None for one that these runs do not have."""
+    return fmean(step[what] for step in steps) if steps and what in steps[0] else None
 
 
 @dataclass(frozen=True)
@@ -259,9 +255,9 @@ class Crossing:
     run: str
     direction: str
     counts: Transitions
-    # Of wrong drafts: put right by the final; and solved by the same policy that did not read them.
-    put_right: float | None = None
-    solved_alone: float | None = None
+    solved_alone: (
+        float | None
+    )  # of wrong drafts, those that the final's policy gets right without reading them
 
 
 def transitions_table(title: str, crossings: Sequence[Crossing]) -> Table:
@@ -274,7 +270,7 @@ def transitions_table(title: str, crossings: Sequence[Crossing]) -> Table:
             *(str(count) for count in (counts.wrong_right, counts.wrong_wrong, counts.repeated)),
             *(percent(share) for share in (counts.copied_right, counts.alone_after_right)),
             *(percent(share) for share in (counts.copied_wrong, counts.alone_after_wrong)),
-            *(percent(share) for share in (each.put_right, each.solved_alone)),
+            *(percent(share) for share in (counts.put_right, each.solved_alone)),
         )
         for each in crossings
         for counts in (each.counts,)
