@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from agon.cli import main
+from agon.game import prompts
 from agon.verbs.eval import split_tasks
 from tests.evaluate.tiny import save_run
 
@@ -239,6 +240,14 @@ def test_samples_of_other_settings_are_not_mixed_in(
     words = ["eval", str(evaluated), "--samples", "2", "--temperature", "1.0", "--direction", "AB"]
     assert main(words) == 2
     assert "decoding temperature is 0.9 there and 1.0 here" in said(capsys)
+
+
+def test_samples_of_other_prompts_are_not_mixed_in(
+    evaluated: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(prompts, "CHALLENGE", f"Look: {prompts.CHALLENGE}")
+    assert main(["eval", str(evaluated), "--samples", "2"]) == 2
+    assert "prompts is '" in said(capsys)
 
 
 def test_other_weights_are_noticed(

@@ -39,6 +39,7 @@ class Settings:
     weights: Mapping[str, str]
     decoding: Mapping[str, Any]
     dialect: str
+    prompts: str
     summary_limit: int | None
     judge: str
     engine: str

@@ -1,5 +1,6 @@
 """From a subject to something that can play: base, adapters, chat and engine, loaded once for all tasks."""
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +18,8 @@ from agon.engines.vllm_engine import VllmOptions
 from agon.errors import InputError, unknown
 from agon.evaluate.room import Room
 from agon.evaluate.subject import MAX_TOKENS, Subject
+from agon.game.problem import DOMAINS, Problem
+from agon.game.prompts import challenger_prompt, plain_prompt
 from agon.judges.pool import JudgePool
 from agon.policies.pair import BASE, Pair
 from agon.tasks import Task
@@ -40,6 +43,14 @@ class Opened:
     def fingerprints(self) -> dict[str, str]:
         """What identifies the weights that answer."""
         return {name: self.pair.fingerprint(name) for name in (*self.subject.policies, BASE)}
+
+    def prompts(self) -> str:
+        """What identifies the prompts that are answered, the model's chat template among them."""
+        blanks = [Problem("", "PROBLEM", "", domain=domain) for domain in DOMAINS]
+        asked = [plain_prompt(blank, self.chat.dialect.name) for blank in blanks]
+        asked += [challenger_prompt(blank, "ATTEMPT", self.chat.dialect.name) for blank in blanks]
+        text = "\x1f".join(map(self.chat.render, asked))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @contextmanager

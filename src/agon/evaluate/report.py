@@ -140,6 +140,7 @@ def _played(
         weights=opened.fingerprints(),
         decoding=asdict(plan.sampling),
         dialect=opened.chat.dialect.name,
+        prompts=opened.prompts(),
         summary_limit=subject.config.get("summary_limit"),
         judge=judge_name(subject, task),
         engine=opened.engine.capabilities.name,

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Domain = Literal["math", "code"]
+DOMAINS: tuple[Domain, ...] = get_args(Domain)
 
 
 @dataclass(frozen=True)
