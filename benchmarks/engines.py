@@ -477,7 +477,7 @@ def markdown(facts: dict[str, Any], parts: dict[str, dict[str, Any]]) -> str:
         f"{facts['repeats']}.",
     ]
     if arms := parts.get("throughput"):
-        lines += ["", "| who writes | tokens/s | against the base |", "| --- | --- | --- |"]
+        lines += ["", "| who writes | tokens/s | against the base |", "| --- | ---: | ---: |"]
         base = arms["base"]["tokens per second"]
         for name, arm in arms.items():
             speed = arm["tokens per second"]
@@ -485,7 +485,7 @@ def markdown(facts: dict[str, Any], parts: dict[str, dict[str, Any]]) -> str:
     lines += [
         "",
         "| a step's rollouts | s | tokens | engine steps | against one batch of 2N |",
-        "| --- | --- | --- | --- | --- |",
+        "| --- | ---: | ---: | ---: | ---: |",
     ]
     for part, arms in parts.items():
         if part.startswith("step"):
@@ -519,7 +519,7 @@ def markdown(facts: dict[str, Any], parts: dict[str, dict[str, Any]]) -> str:
             )
     same = parts["step"]["duels equal, streaming and barrier"]
     lines += ["", f"Duels that came out the same streamed and with a barrier: {same:.1%}.", ""]
-    lines += ["| new weights of both policies | s |", "| --- | --- |"]
+    lines += ["| new weights of both policies | s |", "| --- | ---: |"]
     lines.append(f"| adapters only | {parts['sync']['adapters only, both']:.3f} |")
     pushed = parts.get("push", {})
     if "merge and push, both" in pushed:

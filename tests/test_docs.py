@@ -1,5 +1,6 @@
 """What the documentation shows is what the repository makes, and what it links to is there."""
 
+import json
 import os
 import re
 import runpy
@@ -32,6 +33,18 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
 def test_every_verb_that_a_page_shows_exists(page: Path) -> None:
     shown = set(re.findall(r"(?:^|`|\| )agon ([a-z]+)\b", page.read_text("utf-8"), re.MULTILINE))
     assert shown <= set(VERBS)
+
+
+def test_the_page_of_the_engines_shows_what_its_benchmark_measured() -> None:
+    """Row by row; what a row stands for and how it reads is the benchmark's own."""
+    bench = runpy.run_path(str(ROOT / "benchmarks" / "engines.py"))
+    parts = json.loads((ROOT / "docs" / "results" / "engines-h200.json").read_text("utf-8"))
+    table = bench["markdown"](parts.pop("facts"), parts).splitlines()
+    rows = [line for line in table if line.startswith("|") and "ms an engine step" not in line]
+    shown = (ROOT / "docs" / "engines.md").read_text("utf-8")
+    wanted = [row for row in rows if not row.startswith("| as it is")]
+    assert len(wanted) > 12
+    assert [row for row in wanted if row not in shown and "---" not in row] == []
 
 
 def blocks(language: str) -> list[str]:

@@ -41,6 +41,15 @@ def test_a_cache_in_bytes_asks_for_no_share_of_the_card() -> None:
     assert (usual["kv_cache_memory_bytes"], usual["gpu_memory_utilization"]) == (None, 0.4)
 
 
+def test_the_model_has_a_process_of_its_own_on_a_gpu_unless_that_is_said_otherwise() -> None:
+    def backend(asked: bool | None, cuda: bool) -> str | None:
+        return settings(VllmOptions(worker_process=asked), 16, cuda).get("distributed_executor_backend")
+
+    assert [backend(None, cuda) for cuda in (True, False)] == ["mp", None]
+    assert [backend(True, cuda) for cuda in (True, False)] == ["mp", "mp"]
+    assert [backend(False, cuda) for cuda in (True, False)] == [None, None]
+
+
 def test_what_is_given_beside_the_options_goes_to_vllm_as_it_is() -> None:
     chosen = settings(VllmOptions(extra={"seed": 7, "max_num_seqs": 3}), 16, cuda=True)
     assert (chosen["seed"], chosen["max_num_seqs"]) == (7, 3)

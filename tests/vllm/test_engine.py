@@ -162,6 +162,25 @@ def test_a_request_submitted_later_overtakes_a_long_one(tiny: Tiny, engine: Vllm
     assert order == ["draft", "challenge", "long"]
 
 
+def test_what_has_finished_waits_for_more_where_much_is_under_way(tiny: Tiny, engine: VllmEngine) -> None:
+    """With n tokens for the n-th request, one of them ends at every step."""
+    text = next(text for text in map(str, range(50)) if len(tiny.greedy("A", text, 60)) == 60)
+
+    def looks(stride: int) -> list[int]:
+        usual, engine.stride = engine.stride, stride
+        engine.submit([tiny.request(str(n), "A", text, Sampling(n, temperature=0.0)) for n in range(1, 61)])
+        sizes = []
+        while finished := engine.collect():
+            sizes.append(len(finished))
+        engine.stride = usual
+        return sizes
+
+    assert looks(stride=1) == [1] * 60
+    assert looks(stride=3)[:8] == [3] * 8
+    # An eighth of what is left: 7 of 60 leave 53, 6 of 53 leave 47, and so on to one at a time.
+    assert looks(stride=60) == [7, 6, 6, 5, 4, 4, 4, 3, 3, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1]
+
+
 def test_a_version_that_was_not_synced_is_refused(tiny: Tiny, engine: VllmEngine) -> None:
     engine.sync("A", 3)
     for version in (2, 4):

@@ -1,4 +1,5 @@
-"""Training on vLLM: four steps in process, and four on two servers of which one dies in the middle."""
+"""Training on vLLM: four steps in process, four with the model in a child of it, and four on two servers of
+which one dies in the middle."""
 
 from pathlib import Path
 from typing import Any
@@ -51,15 +52,30 @@ def check(ours: AgonTrainer, witness: Witness) -> None:
     assert max(ours.gaps.values()) < 1e-4
 
 
-def test_four_steps_in_process_and_on_servers_that_die_learn_the_same(
+def trained(base: Path, folder: Path, **options: Any) -> AgonTrainer:
+    ours = trainer(base, folder, engine="vllm", **options)
+    witness = Witness(ours)
+    ours.add_callback(witness)
+    ours.train()
+    ours.close()
+    check(ours, witness)
+    return ours
+
+
+def played(ours: AgonTrainer) -> list[tuple[int, str, str]]:
+    return sorted(
+        (duel.step, duel.problem.id, duel.draft.rollout.text + duel.challenge.rollout.text)
+        for duel in ours.run.duels()
+        if duel.challenge
+    )
+
+
+def test_four_steps_in_process_in_a_child_and_on_servers_that_die_learn_the_same(
     made: Tiny, servers: list[Server], tmp_path: Path
 ) -> None:
-    inside = trainer(made.path, tmp_path / "inside", engine="vllm")
-    witness = Witness(inside)
-    inside.add_callback(witness)
-    inside.train()
-    inside.close()
-    check(inside, witness)
+    inside = trained(made.path, tmp_path / "inside")
+    child = trained(made.path, tmp_path / "child", vllm_worker_process=True)
+    assert played(child) == played(inside)
 
     outside = trainer(
         made.path,
@@ -84,11 +100,4 @@ def test_four_steps_in_process_and_on_servers_that_die_learn_the_same(
     check(outside, other)
 
     # The same vLLM with the same seeds: that one server died changed nothing that was learned.
-    def played(ours: AgonTrainer) -> list[tuple[int, str, str]]:
-        return sorted(
-            (duel.step, duel.problem.id, duel.draft.rollout.text + duel.challenge.rollout.text)
-            for duel in ours.run.duels()
-            if duel.challenge
-        )
-
     assert played(outside) == played(inside)

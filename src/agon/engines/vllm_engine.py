@@ -12,6 +12,7 @@ sleep level 2, which throws the base away.
 
 import os
 import random
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -101,6 +102,9 @@ class VllmEngine:
         with _undisturbed():
             self._llm = _start(model_path, largest_rank(pair), self._options)
         self._engine = self._llm.llm_engine
+        self._child = _child_of(self._engine)
+        if self._child is not None:
+            self._child.collective_rpc(_leave_interrupts_to_the_parent)
         self.max_model_len: int = self._engine.model_config.max_model_len
 
     def sync(self, policy: str, version: int) -> None:
@@ -153,7 +157,13 @@ class VllmEngine:
         """One token for every request in the batch; what ended with it."""
         finished = []
         self.steps += 1
-        for output in self._engine.step():
+        try:
+            outputs = self._engine.step()
+        except RuntimeError as fault:
+            if self._child is not None and self._child.is_failed:
+                raise RuntimeError("vLLM's worker process died; what it said last is above.") from fault
+            raise
+        for output in outputs:
             if output.finished:
                 request = self._pending.pop(output.request_id)
                 finished.append(Finished(request, self._rollout(request, output.outputs[0])))
@@ -180,11 +190,10 @@ class VllmEngine:
             self._engine.abort_request(list(self._pending))
             self._pending.clear()
         self._shelf.close()
-        executor = getattr(self._engine, "model_executor", None)
-        if hasattr(executor, "workers"):  # children of this process
-            executor.shutdown()
+        if self._child is not None:
+            self._child.shutdown()
         # vLLM frees the card when its last reference goes.
-        del self._engine, self._llm
+        del self._child, self._engine, self._llm
 
     def _sampling_params(self, sampling: Sampling, seed: int) -> Any:
         from vllm import SamplingParams
@@ -280,6 +289,17 @@ def settings(options: VllmOptions, rank: int, cuda: bool) -> dict[str, Any]:
             sizes = capture_sizes(options.max_num_batched_tokens)
             chosen["compilation_config"] = {"cudagraph_capture_sizes": sizes}
     return {**chosen, **options.extra}
+
+
+def _child_of(engine: Any) -> Any:
+    """vLLM's executor where it runs the model in a child of this process; otherwise None."""
+    executor = getattr(engine, "model_executor", None)
+    return executor if hasattr(executor, "workers") else None
+
+
+def _leave_interrupts_to_the_parent(worker: Any) -> None:
+    """Ctrl-C reaches every process of a terminal, and the trainer finishes its step first."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _lora_request(edition: Edition) -> Any:

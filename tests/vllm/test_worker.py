@@ -1,0 +1,68 @@
+"""The model in a child process, as on a GPU: the same rollouts, and nothing left behind."""
+
+import os
+import signal
+from dataclasses import replace
+from multiprocessing import active_children
+
+import pytest
+
+from agon.engines.protocol import Sampling, derive_seed
+from agon.engines.vllm_engine import VllmEngine, VllmOptions
+from tests.vllm.tiny import LONG, Tiny, play
+
+HERE = VllmOptions(dtype="float32", max_model_len=1024, max_num_seqs=64, enforce_eager=True)
+IN_A_CHILD = replace(HERE, worker_process=True)
+
+
+def start(made: Tiny, options: VllmOptions) -> VllmEngine:
+    engine = VllmEngine(str(made.path), made.pair, made.chat.decode, made.stop_ids, options)
+    for policy in ("A", "B"):
+        engine.sync(policy, 0)
+    return engine
+
+
+def workers() -> list[int]:
+    return [child.pid for child in active_children() if child.pid and "vllm" in child.name.lower()]
+
+
+def test_a_child_samples_what_this_process_does_and_ends_with_its_engine(tiny: Tiny) -> None:
+    warm, greedy = Sampling(24, temperature=0.8, top_p=0.95), Sampling(24, temperature=0.0)
+    requests = [
+        tiny.request(f"{policy}{n}", policy, f"{n}+{n}=?", warm, seed=derive_seed(policy, n))
+        for n in range(6)
+        for policy in ("A", "B", "base")
+    ]
+    here = start(tiny, HERE)
+    assert workers() == []
+    expected = play(here, requests)
+    here.close()
+
+    engine = start(tiny, IN_A_CHILD)
+    [worker] = workers()
+    os.kill(worker, signal.SIGINT)  # as Ctrl-C does, which is for the trainer to answer
+    rollouts = play(engine, requests)
+    assert {key: rollout.token_ids for key, rollout in rollouts.items()} == {
+        key: rollout.token_ids for key, rollout in expected.items()
+    }
+    for key, rollout in rollouts.items():
+        assert rollout.logprobs == pytest.approx(expected[key].logprobs, abs=1e-5)
+
+    tiny.disturb("A", seed=7)
+    engine.sync("A", 1)
+    rollout = play(engine, [tiny.request("new", "A", LONG, greedy, version=1)])["new"]
+    assert list(rollout.token_ids) == tiny.greedy("A", LONG, 24)
+    assert workers() == [worker]
+    engine.close()
+    assert workers() == []
+
+
+def test_a_child_that_dies_is_an_error_and_not_a_long_wait(tiny: Tiny) -> None:
+    engine = start(tiny, IN_A_CHILD)
+    engine.submit([tiny.request("long", "A", "1+1=?", Sampling(900))])
+    [worker] = workers()
+    os.kill(worker, signal.SIGKILL)
+    with pytest.raises(RuntimeError, match="worker process died"):
+        engine.collect()
+    engine.close()
+    assert workers() == []
