@@ -313,11 +313,13 @@ def _undisturbed() -> Iterator[None]:
     """Starting vLLM seeds every global generator and takes torch's threads; both are put back."""
     python, numpy = random.getstate(), np.random.get_state()
     threads, setting = torch.get_num_threads(), os.environ.get(THREADS)
-    with torch.random.fork_rng():
-        yield
-    random.setstate(python)
-    np.random.set_state(numpy)
-    torch.set_num_threads(threads)
-    os.environ.pop(THREADS, None)
-    if setting is not None:
-        os.environ[THREADS] = setting
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_num_threads(threads)
+        os.environ.pop(THREADS, None)
+        if setting is not None:
+            os.environ[THREADS] = setting

@@ -84,7 +84,9 @@ class AgonConfig(GRPOConfig):
     vllm_enforce_eager: bool = field(default=False, metadata={"help": "Run vLLM without CUDA graphs."})
     vllm_worker_process: bool | None = field(
         default=None,
-        metadata={"help": "Run vLLM's model in a child process, which samples faster; if unset, on a GPU."},
+        metadata={
+            "help": "Run the model of vLLM in a child process, beside its scheduling; if unset, on a GPU."
+        },
     )
     adapter_dir: str | None = field(
         default=None,
