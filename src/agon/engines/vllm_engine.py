@@ -319,7 +319,8 @@ def _undisturbed() -> Iterator[None]:
     finally:
         random.setstate(python)
         np.random.set_state(numpy)
-        torch.set_num_threads(threads)
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
         os.environ.pop(THREADS, None)
         if setting is not None:
             os.environ[THREADS] = setting
