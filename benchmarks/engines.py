@@ -381,7 +381,7 @@ def rounds(engine: VllmEngine, repeats: int, arms: dict[str, Callable[[int], int
 
 
 def host_ms() -> float:
-    """What a fixed piece of Python takes just now: half of an engine step is nothing else."""
+    """What a fixed piece of Python takes just now: with a small model, most of an engine step is Python."""
     started = time.perf_counter()
     seen: dict[int, int] = {}
     for number in range(100_000):

@@ -36,9 +36,9 @@ ADAPTER_SLOTS = 3
 NO_SHARE = 0.01
 # The ranks that vLLM reserves room for; anything between is rounded up.
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-THREADS = "OMP_NUM_THREADS"
 # What has finished is handed out when it is this part of what is still under way.
 PORTION = 1 / 8
+THREADS = "OMP_NUM_THREADS"
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class VllmOptions:
     # Most steps that a finished rollout waits for others. New requests bring prompts into the batch, and
     # a step with prompts in it costs more than one without: they had better come several at a time.
     stride: int = 32
-    # The model in a child process; None is on a GPU. With a small model, launching kernels takes as long
-    # as scheduling and handling tokens, and then both go on at the same time.
+    # The model in a child process; None is on a GPU. In one process, the time it takes to launch a step's
+    # kernels and the time for its tokens add up; with a small model the GPU waits for both.
     worker_process: bool | None = None
     enforce_eager: bool = False  # no CUDA graphs: starts sooner, samples slower
     # Of every token drawn. A trainer needs them; without them sampling is faster.
