@@ -40,7 +40,7 @@ from agon.arena import Arena
 from agon.engines.build import stop_ids_of
 from agon.engines.chat import Chat
 from agon.engines.protocol import Capabilities, Engine, Finished, Request, Sampling, derive_seed
-from agon.engines.vllm_engine import VllmEngine, VllmOptions
+from agon.engines.vllm_engine import VllmEngine, VllmOptions, settings
 from agon.game.duel import Duel
 from agon.game.methods import METHODS
 from agon.game.problem import Problem
@@ -163,15 +163,15 @@ def measure(
     results.add(f"start{name}", {"with adapters": seconds})
     results.add(f"sync{name}", adapter_syncs(engine, repeats=5))
     if whole:
-        results.add(f"throughput{name}", throughput(setting, engine, chat))
+        results.add("throughput", throughput(setting, engine, chat))
     results.add(f"step{name}", steps(setting, engine, chat, judge, STRIDES if whole else ()))
     results.add(f"pace{name}", pace(setting, engine, chat))
     engine.close()
     if whole:
         try:
-            results.add(f"push{name}", pushes(pair, without_adapters(setting)))
+            results.add("push", pushes(pair, without_adapters(setting)))
         except Exception as error:  # it reaches into vLLM: not on a CPU, where weights are repacked
-            results.add(f"push{name}", {"failed": f"{type(error).__name__}: {error}"[:500]})
+            results.add("push", {"failed": f"{type(error).__name__}: {error}"[:500]})
 
 
 def start(
@@ -461,6 +461,7 @@ def facts(setting: Setting, arguments: argparse.Namespace) -> dict[str, Any]:
         "max_tokens": setting.sampling.max_tokens,
         "dtype": setting.options.dtype,
         "enforce_eager": setting.options.enforce_eager,
+        "executor": settings(setting.options, 16, GPU).get("distributed_executor_backend", "uni"),
         "repeats": setting.repeats,
         **{f"vllm {name}": value for name, value in arguments.extra.items()},
         "vllm": vllm.__version__,
@@ -492,6 +493,8 @@ def markdown(facts: dict[str, Any], parts: dict[str, dict[str, Any]]) -> str:
             lines += [_step_row(f"{name}{part[4:]}", arm, arms) for name, arm in _arms(arms)]
     per_step, per_token = fit([arm for _, arm in _arms(parts["step"])])
     lines += [
+        "",
+        f"Streaming against one batch of 2N, round by round: {by_round(parts['step'], 'streaming')}.",
         "",
         f"Least squares over these arms: {1e3 * per_step:.1f} ms an engine step and {1e6 * per_token:.0f} µs a token.",
     ]
@@ -532,6 +535,12 @@ def markdown(facts: dict[str, Any], parts: dict[str, dict[str, Any]]) -> str:
 def _arms(part: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """The arms of a step by name, without what was found over all of them."""
     return [(name, arm) for name, arm in part.items() if isinstance(arm, dict)]
+
+
+def by_round(arms: Mapping[str, Any], name: str) -> str:
+    """An arm against the batch of 2N of the same round."""
+    both = zip(arms[name]["all seconds"], arms["one batch of 2N"]["all seconds"], strict=True)
+    return ", ".join(f"{seconds / whole:.2f}" for seconds, whole in both)
 
 
 def _step_row(name: str, arm: dict[str, Any], arms: dict[str, Any]) -> str:

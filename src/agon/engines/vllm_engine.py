@@ -90,7 +90,6 @@ class VllmEngine:
         )
         self._decode = decode
         self._stop_ids = sorted(set(stop_ids))
-        self._policies = pair.names
         self._shelf = Shelf(pair, self._options.adapter_dir)
         self._editions: dict[str, Edition] = {}
         self._versions: dict[str, int] = {BASE: 0}

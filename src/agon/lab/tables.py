@@ -255,9 +255,8 @@ class Crossing:
     run: str
     direction: str
     counts: Transitions
-    solved_alone: (
-        float | None
-    )  # of wrong drafts, those that the final's policy gets right without reading them
+    # Of wrong drafts, the share that the final's policy gets right without reading them.
+    solved_alone: float | None
 
 
 def transitions_table(title: str, crossings: Sequence[Crossing]) -> Table:
