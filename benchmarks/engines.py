@@ -7,11 +7,11 @@
 
 32 problems of GSM8K with 16 rollouts each, as one training step has them. Measured are tokens per
 second for the base, one adapter and two adapters in one batch; the time of a step as one batch of
-2N, with a barrier between drafts and challenges, and streamed; and the time to move new weights into
-the engine, adapters alone against TRL's way (merge, push every weight, unmerge). Repeats go round
-the arms, and medians are reported, with the time of a fixed piece of Python before each arm: a shared
-machine does not always give the same. OUT/engines.json is rewritten after every part, so that a run
-that is cut short leaves what it has; OUT/engines.md is the table.
+2N, with a barrier between drafts and challenges, and streamed; and the time to copy new weights into
+the engine, adapters only against TRL's way (merge, push every weight, unmerge). Every repeat runs all
+arms, and medians are reported, with the time of a fixed piece of Python before each arm, because the
+speed of a shared machine varies. OUT/engines.json is rewritten after every part, so that a run that
+is interrupted leaves what it has measured; OUT/engines.md is the table.
 """
 
 import argparse
@@ -34,28 +34,29 @@ os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # pushing weights 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the tiny model of the tests
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agon.arena import Arena
 from agon.engines.build import stop_ids_of
 from agon.engines.chat import Chat
+from agon.engines.options import VllmOptions
 from agon.engines.protocol import Capabilities, Engine, Finished, Request, Sampling, derive_seed
-from agon.engines.vllm_engine import VllmEngine, VllmOptions, settings
+from agon.engines.vllm_engine import VllmEngine, settings
 from agon.game.duel import Duel
 from agon.game.methods import METHODS
 from agon.game.problem import Problem
 from agon.game.prompts import plain_prompt
 from agon.judges.pool import JudgePool
 from agon.policies import Adapters, Pair
+from agon.policies.base import load_base, load_tokenizer
 
 GPU = torch.cuda.is_available()
-STRIDES = (1,)  # beside the engine's own
+STRIDES = (1,)  # in addition to the engine's own
 PACE_ROWS, PACE_TOKENS = (1, 8, 64, 256, 512), 64
 
 
 @dataclass
 class Setting:
-    """What is sampled, on what."""
+    """What is sampled, and with which model and engine."""
 
     path: str
     problems: Sequence[Problem]
@@ -68,7 +69,7 @@ class Setting:
 
 
 class Recording:
-    """Passes everything on and remembers what was asked for."""
+    """Passes everything on and records the requests and the number of tokens."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -99,7 +100,7 @@ class Recording:
 
 
 class Barrier(Recording):
-    """Hands nothing back before everything is done, so that challenges wait for the last draft."""
+    """Returns nothing before everything is done, so that challenges wait for the last draft."""
 
     def collect(self) -> list[Finished]:
         finished: list[Finished] = []
@@ -110,7 +111,7 @@ class Barrier(Recording):
 
 @dataclass
 class Results:
-    """Everything measured so far, and the file it is kept in."""
+    """Everything measured so far, and the folder it is written to."""
 
     out: Path
     facts: dict[str, Any]
@@ -157,7 +158,7 @@ def measure(
     whole: bool,
     extra: Mapping[str, Any] | None = None,
 ) -> None:
-    """Everything on one engine: the whole of it, or a step's rollouts alone."""
+    """Measure one engine: everything, or only a step's rollouts."""
     name = f" {json.dumps(extra)}" if extra else ""
     engine, seconds = start(setting, pair, chat, extra)
     results.add(f"start{name}", {"with adapters": seconds})
@@ -170,20 +171,20 @@ def measure(
     if whole:
         try:
             results.add("push", pushes(pair, without_adapters(setting)))
-        except Exception as error:  # it reaches into vLLM: not on a CPU, where weights are repacked
+        except Exception as error:  # it uses vLLM's internals, and fails on a CPU, where weights are repacked
             results.add("push", {"failed": f"{type(error).__name__}: {error}"[:500]})
 
 
 def start(
     setting: Setting, pair: Pair, chat: Chat, extra: Mapping[str, Any] | None = None
 ) -> tuple[VllmEngine, float]:
-    """The engine, with more options of `vllm.LLM`, and the seconds it took."""
+    """The engine, with more options of `vllm.LLM`, and the seconds it took to start."""
     options = replace(setting.options, extra={**setting.options.extra, **(extra or {})})
     return timed(lambda: VllmEngine(setting.path, pair, chat.decode, stop_ids_of(pair, chat), options))
 
 
 def adapter_syncs(engine: VllmEngine, repeats: int) -> dict[str, float]:
-    """Both policies into the engine, adapters alone."""
+    """The time to sync both policies to the engine, adapters only."""
 
     def both(version: int) -> None:
         for policy in ("A", "B"):
@@ -196,12 +197,12 @@ def adapter_syncs(engine: VllmEngine, repeats: int) -> dict[str, float]:
 
 
 def throughput(setting: Setting, engine: VllmEngine, chat: Chat) -> dict[str, Any]:
-    """Tokens per second of one batch of all rollouts, by who writes them."""
+    """Tokens per second of one batch of all rollouts, by the policies that sample them."""
 
     def write(policies: Sequence[str], repeat: int) -> int:
         return run(engine, plain_requests(setting, chat, policies, repeat))
 
-    write(["base", "A", "B"], -1)  # whatever is compiled at first use
+    write(["base", "A", "B"], -1)  # a warm-up: some functions are compiled at first use
     return rounds(
         engine,
         max(1, setting.repeats - 1),
@@ -230,7 +231,7 @@ def steps(
             versions={"A": 0, "B": 0},
             seed=repeat,
         )
-        duels[f"{name}/{repeat}"] = [said(duel) for group in played for duel in group]
+        duels[f"{name}/{repeat}"] = [texts_of(duel) for group in played for duel in group]
         asked[repeat] = recording.requests
         return recording.tokens
 
@@ -246,7 +247,7 @@ def steps(
             engine.stride = usual
 
     def at_once(repeat: int) -> int:
-        """The same prompts and seeds without waiting for one another: what dependence alone costs."""
+        """The same prompts and seeds, all submitted at once: shows what waiting for drafts costs."""
         return run(engine, asked[repeat])
 
     measured = rounds(
@@ -275,7 +276,7 @@ def pace(setting: Setting, engine: VllmEngine, chat: Chat) -> dict[str, float]:
     for name, policies in (("B", ["B"]), ("A and B", ["A", "B"])):
         requests = plain_requests(short, chat, policies, repeat=-3)
         for rows in (rows for rows in PACE_ROWS if rows <= len(requests)):
-            run(engine, requests[:rows])  # prompts are in the cache from here on
+            run(engine, requests[:rows])  # from here on the prompts are in the prefix cache
             before = engine.steps
             _, seconds = timed(partial(run, engine, requests[:rows]))
             found[f"{name}, {rows} rows"] = round(1e3 * seconds / (engine.steps - before), 3)
@@ -283,7 +284,7 @@ def pace(setting: Setting, engine: VllmEngine, chat: Chat) -> dict[str, float]:
 
 
 def profile(work: Callable[[], Any], path: Path) -> None:
-    """Where Python's time goes in one piece of work, dearest first."""
+    """Where Python's time goes in one piece of work, the most expensive functions first."""
     recorder = cProfile.Profile()
     recorder.runcall(work)
     with path.open("w") as stream:
@@ -292,7 +293,7 @@ def profile(work: Callable[[], Any], path: Path) -> None:
 
 
 def without_adapters(setting: Setting) -> Any:
-    """The engine as TRL starts it: it samples whatever was merged into the base."""
+    """The engine as TRL starts it: it samples from a base that an adapter was merged into."""
     from vllm import LLM
 
     options = setting.options
@@ -303,13 +304,13 @@ def without_adapters(setting: Setting) -> Any:
         max_num_seqs=options.max_num_seqs,
         enforce_eager=True,  # it will not sample
         gpu_memory_utilization=options.gpu_memory_utilization,
-        kv_cache_memory_bytes=options.kv_cache_memory_bytes,
+        kv_cache_memory_bytes=options.kv_cache_bytes,
         disable_log_stats=True,
     )
 
 
 def pushes(pair: Pair, llm: Any) -> dict[str, float]:
-    """Both policies into that engine. In bfloat16 every merge changes the pair's base; engines have their own."""
+    """The time to push both policies to that engine. In bfloat16 every merge changes the pair's base."""
 
     def both() -> None:
         for policy in ("A", "B"):
@@ -320,7 +321,7 @@ def pushes(pair: Pair, llm: Any) -> dict[str, float]:
 
 
 def push(pair: Pair, policy: str, llm: Any) -> None:
-    """One policy into the engine as TRL's colocated mode does it."""
+    """Push one policy to the engine as TRL's colocated mode does it."""
     model = pair.model
     pair.activate(policy)
     model.merge_adapter([policy])
@@ -334,7 +335,7 @@ def push(pair: Pair, policy: str, llm: Any) -> None:
 
 
 def plain_requests(setting: Setting, chat: Chat, policies: Sequence[str], repeat: int) -> list[Request]:
-    """Every problem's rollouts, written by these policies in turn."""
+    """Every problem's rollouts, sampled by these policies in turn."""
     requests = []
     for number, problem in enumerate(setting.problems):
         prompt = chat.encode(plain_prompt(problem, chat.dialect.name))
@@ -346,7 +347,7 @@ def plain_requests(setting: Setting, chat: Chat, policies: Sequence[str], repeat
 
 
 def run(engine: Engine, requests: Sequence[Request]) -> int:
-    """Sample all of it; returns how many tokens that were."""
+    """Sample all requests; returns the number of tokens."""
     engine.submit(requests)
     tokens = 0
     while finished := engine.collect():
@@ -381,7 +382,7 @@ def rounds(engine: VllmEngine, repeats: int, arms: dict[str, Callable[[int], int
 
 
 def host_ms() -> float:
-    """What a fixed piece of Python takes just now: with a small model, most of an engine step is Python."""
+    """How long a fixed piece of Python takes now: with a small model, most of an engine step is Python."""
     started = time.perf_counter()
     seen: dict[int, int] = {}
     for number in range(100_000):
@@ -390,7 +391,7 @@ def host_ms() -> float:
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    if GPU:  # what it still does belongs to the arm before
+    if GPU:  # kernels that are still running belong to the previous arm
         torch.cuda.synchronize()
     started = time.perf_counter()
     result = work()
@@ -399,16 +400,15 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return result, round(time.perf_counter() - started, 4)
 
 
-def said(duel: Duel) -> str:
+def texts_of(duel: Duel) -> str:
     return duel.draft.rollout.text + "\x1f" + (duel.challenge.rollout.text if duel.challenge else "")
 
 
 def load(setting: Setting) -> tuple[Pair, Chat]:
-    dtype = getattr(torch, setting.options.dtype)
-    base = AutoModelForCausalLM.from_pretrained(setting.path, dtype=dtype)
+    base = load_base(setting.path, dtype=getattr(torch, setting.options.dtype))
     pair = Pair.create(base, Adapters(rank=16))
     pair.model.to("cuda" if GPU else "cpu")
-    return pair, Chat(AutoTokenizer.from_pretrained(setting.path))
+    return pair, Chat(load_tokenizer(setting.path))
 
 
 def gsm8k_setting(arguments: argparse.Namespace) -> Setting:
@@ -424,7 +424,7 @@ def gsm8k_setting(arguments: argparse.Namespace) -> Setting:
         max_model_len=2048,
         max_num_seqs=512,
         enforce_eager=arguments.eager or not GPU,
-        kv_cache_memory_bytes=int(arguments.cache_gb * 2**30) if GPU else None,
+        kv_cache_bytes=int(arguments.cache_gb * 2**30) if GPU else None,
         extra=arguments.extra,
     )
     sampling = Sampling(arguments.tokens, temperature=1.0)
@@ -434,7 +434,7 @@ def gsm8k_setting(arguments: argparse.Namespace) -> Setting:
 
 
 def tiny_setting(arguments: argparse.Namespace, folder: Path) -> Setting:
-    """A random model and the tests' task: nothing to learn from the numbers, only that it runs."""
+    """A random model and the tests' task: shows only that the benchmark runs; its numbers mean nothing."""
     from tests import tiny
 
     tiny.model("qwen3", head_dim=32).save_pretrained(folder)
@@ -478,7 +478,7 @@ def markdown(facts: dict[str, Any], parts: dict[str, dict[str, Any]]) -> str:
         f"{facts['repeats']}.",
     ]
     if arms := parts.get("throughput"):
-        lines += ["", "| who writes | tokens/s | against the base |", "| --- | ---: | ---: |"]
+        lines += ["", "| policies in the batch | tokens/s | against the base |", "| --- | ---: | ---: |"]
         base = arms["base"]["tokens per second"]
         for name, arm in arms.items():
             speed = arm["tokens per second"]
@@ -533,18 +533,18 @@ def markdown(facts: dict[str, Any], parts: dict[str, dict[str, Any]]) -> str:
 
 
 def _arms(part: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """The arms of a step by name, without what was found over all of them."""
+    """The arms of a step by name, without the figures that are not of one arm."""
     return [(name, arm) for name, arm in part.items() if isinstance(arm, dict)]
 
 
 def by_round(arms: Mapping[str, Any], name: str) -> str:
-    """An arm against the batch of 2N of the same round."""
+    """An arm's time relative to the batch of 2N of the same round."""
     both = zip(arms[name]["all seconds"], arms["one batch of 2N"]["all seconds"], strict=True)
     return ", ".join(f"{seconds / whole:.2f}" for seconds, whole in both)
 
 
 def _step_row(name: str, arm: dict[str, Any], arms: dict[str, Any]) -> str:
-    """A step against the batch of 2N on the same engine."""
+    """A row of the table, relative to the batch of 2N on the same engine."""
     fastest, slowest = min(arm["all seconds"]), max(arm["all seconds"])
     ratio = arm["seconds"] / arms["one batch of 2N"]["seconds"]
     return (
@@ -554,7 +554,7 @@ def _step_row(name: str, arm: dict[str, Any], arms: dict[str, Any]) -> str:
 
 
 def fit(arms: Sequence[dict[str, Any]]) -> tuple[float, float]:
-    """Seconds of an engine step and of a token that explain the arms best."""
+    """Seconds per engine step and per token, by least squares over the arms."""
     counts = torch.tensor([[arm["engine steps"], arm["tokens"]] for arm in arms], dtype=torch.float64)
     seconds = torch.tensor([[arm["seconds"]] for arm in arms], dtype=torch.float64)
     step, token = torch.linalg.lstsq(counts, seconds).solution.flatten().tolist()
@@ -588,7 +588,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--profile", action="store_true", help="also write OUT/profile.txt of a streamed step"
     )
-    parser.add_argument("--quick", action="store_true", help="the step alone: 2N, barrier and streaming")
+    parser.add_argument("--quick", action="store_true", help="only the step: 2N, barrier and streaming")
     parser.add_argument(
         "--extra", type=options_of, default={}, metavar="JSON", help="more options of vllm.LLM, as JSON"
     )

@@ -1,11 +1,11 @@
-r"""Which challenger prompt lets an untrained instruct model gain, or at least not lose, by reading a rival?
+r"""Measure which challenger prompt lets an untrained instruct model gain, or at least not lose, by reading a draft.
 
     python scripts/challenger_prompts.py --model Qwen/Qwen2.5-0.5B-Instruct --task gsm8k --engine vllm --out OUT
 
 One draft per validation problem, then one challenge per draft with every variant below: the same
-drafts for all, so that every difference is paired. A variant is a way to lay the prompt out and a way
-to cut the attempt shown. `plain` reads nothing and is what a second, independent try is worth.
-OUT/prompts.json has every figure, OUT/prompts.md the table, OUT/samples.jsonl every challenge.
+drafts for all, so that every difference is paired. A variant is a layout of the prompt and a way to
+shorten the attempt shown. `plain` reads nothing: it is what a second, independent try is worth.
+OUT/prompts.json has every figure, OUT/prompts.md the table, OUT/challenges.jsonl every challenge.
 
     python scripts/challenger_prompts.py --table OUT/prompts.json OTHER/prompts.json    # print again, and together
 """
@@ -21,8 +21,6 @@ from typing import Any
 
 import torch
 from scipy.stats import binomtest
-from transformers import AutoTokenizer
-from trl.trainer.utils import create_model_from_path
 
 from agon.arena import Arena
 from agon.engines.build import EngineOptions, build_engine
@@ -36,12 +34,14 @@ from agon.game.methods import METHODS
 from agon.game.problem import Problem
 from agon.game.prompts import FORM, Message, challenger_prompt, frame, plain_prompt
 from agon.game.transcript import leaks, split
+from agon.game.transition import transition
 from agon.judges.pool import JudgePool
 from agon.policies import Pair
+from agon.policies.base import load_base, load_tokenizer
 from agon.policies.pair import BASE
 from agon.tasks import load_task
 
-PRODUCT = "the product's"  # whatever `agon.game.prompts` says at the time
+PRODUCT = "the product's"  # whatever `agon.game.prompts` says at the time of the experiment
 
 Layout = Callable[[str, str, str], list[Message]]  # problem, framed attempt, how to write the answer
 
@@ -103,13 +103,13 @@ LAYOUTS: dict[str, Layout] = {
 
 
 def equations(text: str) -> str:
-    """The attempt's computations alone: every line that has an equals sign, without the words around."""
+    """The computations of an attempt: its lines with an equals sign."""
     lines = [line.strip() for line in text.splitlines() if "=" in line]
     return "\n".join(lines)
 
 
 def without_results(shown: str, solution: str) -> str:
-    """The computations of an attempt; one that comes to the attempt's answer does not say so."""
+    """The computations of an attempt; a result that equals the attempt's answer is withheld."""
     found = [box.content for box in boxes(solution) if box.closed]
     lines = []
     for line in equations(shown).splitlines():
@@ -123,7 +123,7 @@ def capped(limit: int) -> Callable[[str], str]:
 
 
 def first_half(text: str) -> str:
-    """How the attempt begins; where it ends is the reader's own work."""
+    """The first half of the attempt; the rest is left to the reader."""
     words = re.split(r"(\s+)", text)
     return "".join(words[: len(words) // 2]).rstrip() + " […]"
 
@@ -136,7 +136,7 @@ SUMMARIES: dict[str, Callable[[str], str]] = {
     "equations": equations,
 }
 
-# As above, and not what a computation came to where that is the attempt's own answer.
+# The equations, without the result of a computation where that is the attempt's own answer.
 RESULT_WITHHELD = "equations, result withheld"
 
 # Every layout with the whole attempt and with its computations; every summary with two layouts.
@@ -168,7 +168,10 @@ def main() -> None:
     problems = task.problems("validation")[arguments.first :][: arguments.problems]
     chat, engine = load(arguments)
     results: dict[str, Any] = {"model": arguments.name or arguments.model, "problems": len(problems)}
-    with JudgePool(task.judge, workers=arguments.workers) as judge, (out / "samples.jsonl").open("w") as kept:
+    with (
+        JudgePool(task.judge, workers=arguments.workers) as judge,
+        (out / "challenges.jsonl").open("w") as kept,
+    ):
         for temperature in arguments.temperatures:
             top_p = 1.0 if temperature == 1.0 else arguments.top_p
             sampling = Sampling(arguments.tokens, temperature, top_p)
@@ -299,8 +302,8 @@ def _draft_row(drafts: Sequence[Duel], dialect: str) -> dict[str, Any]:
 
 
 def _row(name: str, samples: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    gained = sum(sample["correct"] and not sample["draft_correct"] for sample in samples)
-    lost = sum(sample["draft_correct"] and not sample["correct"] for sample in samples)
+    ended = [transition(sample["draft_correct"], sample["correct"]) for sample in samples]
+    converted, corrupted = ended.count("converted"), ended.count("corrupted")
     wrong = [sample for sample in samples if not sample["draft_correct"]]
     return {
         "variant": name,
@@ -308,9 +311,9 @@ def _row(name: str, samples: Sequence[dict[str, Any]]) -> dict[str, Any]:
             key: mean(sample[key] for sample in samples)
             for key in ("correct", "answered", "truncated", "length", "prompt_length")
         },
-        "converted": gained,
-        "corrupted": lost,
-        "p": float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0,
+        "converted": converted,
+        "corrupted": corrupted,
+        "p": float(binomtest(converted, converted + corrupted).pvalue) if converted + corrupted else 1.0,
         "wrong drafts copied": mean(sample["copied"] for sample in wrong) if wrong else 0.0,
     }
 
@@ -329,7 +332,7 @@ def markdown(results: dict[str, Any]) -> str:
         lines += [
             "",
             f"At {title}. Drafts: {zero['correct']:.1%} right, {zero['answered']:.0%} with an answer,"
-            f" {zero['length']:.0f} tokens; the gold answer still stands in"
+            f" {zero['length']:.0f} tokens; the gold answer is still in"
             f" {zero['gold answer still in what is shown']:.0%} of what is shown.",
             "",
             "| layout; summary | right | against the drafts | converted | corrupted | p | answered |"
@@ -346,7 +349,7 @@ def markdown(results: dict[str, Any]) -> str:
 
 
 def together(results: Sequence[dict[str, Any]]) -> str:
-    """What the variants that every experiment has gained and lost in all of them."""
+    """Conversions and corruptions of the variants that every experiment has, summed over the experiments."""
     counts: dict[str, list[tuple[int, int]]] = {}
     for rows in (rows for result in results for rows in result.values() if isinstance(rows, list)):
         for row in rows[1:]:
@@ -359,28 +362,29 @@ def together(results: Sequence[dict[str, Any]]) -> str:
         "| --- | ---: | ---: | ---: | ---: |",
     ]
     pooled = {
-        name: (sum(gained for gained, _ in seen), sum(lost for _, lost in seen))
+        name: (sum(converted for converted, _ in seen), sum(corrupted for _, corrupted in seen))
         for name, seen in counts.items()
         if len(seen) == max(map(len, counts.values())) and name != PRODUCT
     }
-    for name, (gained, lost) in sorted(pooled.items(), key=lambda item: item[1][1] - item[1][0]):
-        p = binomtest(gained, gained + lost).pvalue
-        lines.append(f"| {name} | {gained} | {lost} | {100 * (gained - lost) / problems:+.1f} | {p:.2g} |")
+    for name, (converted, corrupted) in sorted(pooled.items(), key=lambda item: item[1][1] - item[1][0]):
+        p = binomtest(converted, converted + corrupted).pvalue
+        difference = 100 * (converted - corrupted) / problems
+        lines.append(f"| {name} | {converted} | {corrupted} | {difference:+.1f} | {p:.2g} |")
     return "\n".join(lines) + "\n"
 
 
 def load(arguments: argparse.Namespace) -> tuple[Chat, Engine]:
     cuda = torch.cuda.is_available()
     dtype = torch.bfloat16 if cuda else torch.float32
-    base = create_model_from_path(arguments.model, dtype=dtype, device_map=None)
+    base = load_base(arguments.model, dtype)
     if cuda and arguments.engine == "transformers":
         base.to("cuda")
     pair = Pair.create(base, policies=1)
-    chat = Chat(AutoTokenizer.from_pretrained(arguments.model, padding_side="left"), arguments.dialect)
+    chat = Chat(load_tokenizer(arguments.model), arguments.dialect)
     vllm = VllmOptions(
         dtype=str(dtype).removeprefix("torch."),
         max_model_len=2048,
-        kv_cache_memory_bytes=int(arguments.cache_gb * 2**30) if cuda else None,
+        kv_cache_bytes=int(arguments.cache_gb * 2**30) if cuda else None,
         extra={} if cuda else {"enable_chunked_prefill": False},
     )
     engine = build_engine(arguments.engine, pair, chat, arguments.model, EngineOptions(vllm=vllm))
@@ -394,7 +398,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--name", help="the model's name in the table, where the folder's says little")
     parser.add_argument("--task", default="gsm8k")
     parser.add_argument("--path", help="local copy of the benchmark")
-    parser.add_argument("--dialect", help="read off the chat template if left out")
+    parser.add_argument("--dialect", help="taken from the chat template by default")
     parser.add_argument("--problems", type=int, default=384)
     parser.add_argument("--first", type=int, default=0, help="number of the first validation problem")
     parser.add_argument("--only", nargs="+", metavar="WORDS", help="only variants whose name has these words")
@@ -402,7 +406,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0.6, 1.0])
     parser.add_argument("--top-p", type=float, default=0.95, help="of temperatures other than 1")
     parser.add_argument("--engine", default="vllm", choices=("transformers", "vllm"))
-    parser.add_argument("--cache-gb", type=float, default=16.0, help="vLLM's cache")
+    parser.add_argument("--cache-gb", type=float, default=16.0, help="GiB of vLLM's KV cache")
     parser.add_argument("--workers", type=int, default=4, help="judging processes")
     parser.add_argument("--out", help="folder for the results")
     parser.add_argument("--table", type=Path, nargs="+", metavar="JSON", help="print earlier results")

@@ -3,7 +3,7 @@
     python scripts/check_statistics.py [--runs 1000]
 
 Prints three tables: the paper's eight intervals beside exact ones, the coverage of our intervals, and
-how often our tests call equal arms different. The simulation error stands beside each rate.
+how often our tests call equal arms different, each rate with its simulation error.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from math import sqrt
 import numpy as np
 from statsmodels.stats.proportion import proportion_confint
 
-from agon.evaluate.statistics import (
+from agon.evaluate.intervals import (
     accuracy_interval,
     bootstrap_interval,
     clopper_pearson,
@@ -72,8 +72,8 @@ def coverage(runs: int) -> None:
         hits = []
         for _ in range(runs):
             rates = rng.beta(spread, spread, problems) * (1 - gain)
-            apart = answers(rng, rates + gain, samples).mean(1) - answers(rng, rates, samples).mean(1)
-            low, high = bootstrap_interval(apart)
+            difference = answers(rng, rates + gain, samples).mean(1) - answers(rng, rates, samples).mean(1)
+            low, high = bootstrap_interval(difference)
             hits.append(low <= gain <= high)
         show(f"difference {gain:g}", problems, samples, f"beta({spread}, {spread})", hits)
 

@@ -3,9 +3,8 @@
 #
 #   scripts/evaluate_methods.sh OUT [METHOD...] [-- OPTION...]
 #
-# Options after -- go to `agon train` (for instance --max_steps 10), those in EVAL to `agon eval` (--limit 100). A run
-# that is there already is not trained again, and an evaluation goes on where it was stopped, so the same command can
-# be repeated.
+# Options after -- go to `agon train` (for instance --max_steps 10), those in EVAL to `agon eval` (--limit 100). The same
+# command can be repeated: a finished run is not trained again, and an interrupted run or evaluation is continued.
 set -eu
 
 out=$1
@@ -21,7 +20,11 @@ done
 runs=""
 for method in $methods; do
     run="$out/$method"
-    [ -f "$run/summary.json" ] || agon train --method "$method" --output_dir "$run" "$@"
+    if [ -d "$run" ]; then
+        agon train --resume "$run"
+    else
+        agon train --method "$method" --output_dir "$run" "$@"
+    fi
     # shellcheck disable=SC2086
     agon eval "$run" ${EVAL:-}
     runs="$runs $run"
@@ -29,6 +32,6 @@ done
 # shellcheck disable=SC2086
 python "$(dirname "$0")/methods_table.py" $runs
 for method in agon coop grpo; do
-    [ -f "$out/$method/summary.json" ] || exit 0
+    [ -d "$out/$method" ] || exit 0
 done
 agon compare "$out/agon" "$out/coop" "$out/grpo"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Install bubblewrap, in which the programs of code tasks run, where it is missing and root allows.
-# Never an error: without it everything but code tasks works, and those refuse to run with a sentence.
+# Install bubblewrap, the sandbox that programs of code tasks run in, if it is missing and we are root.
+# Never fails: without it everything but code tasks works, and those stop with an error that says so.
 set -u
 
 if command -v bwrap > /dev/null; then

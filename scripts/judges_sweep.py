@@ -1,4 +1,4 @@
-"""Everything the judges are judged by, over real data and hostile strings; minutes, not for CI.
+"""Tests of the judges on all of the real data and on hostile strings; takes minutes, not for CI.
 
     python scripts/judges_sweep.py ../shared/data            # all of it
     python scripts/judges_sweep.py ../shared/data --only golds
@@ -28,10 +28,10 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from agon.game.problem import CodeTests, Problem, StdioTest  # noqa: E402
-from agon.judges.comparing import LONGEST  # noqa: E402
-from agon.judges.languages import language  # noqa: E402
+from agon.judges.code.languages import language  # noqa: E402
+from agon.judges.code.sandbox import SandboxLimits, run_program  # noqa: E402
+from agon.judges.math.equality import MAX_LENGTH  # noqa: E402
 from agon.judges.pool import JudgePool, check_golds  # noqa: E402
-from agon.judges.sandbox import SandboxLimits, run_program  # noqa: E402
 from tests.judges.hostile import hostile  # noqa: E402
 
 
@@ -180,8 +180,8 @@ def hostile_strings(data: Path, count: int = 100_000, deadline: float = 2.0) -> 
             slowest = max(slowest, *(verdict.seconds for verdict in verdicts))
             accepted += [
                 [pair[0].answer, pair[1][:200]]
-                for pair, said in zip(pairs, verdicts, strict=True)
-                if said.correct
+                for pair, verdict in zip(pairs, verdicts, strict=True)
+                if verdict.correct
             ]
             memory.append(round(_resident() / 2**20))
             print(f"{block + 1}/20 {dict(reasons)} {memory[-1]} MiB", file=sys.stderr)
@@ -195,20 +195,20 @@ def hostile_strings(data: Path, count: int = 100_000, deadline: float = 2.0) -> 
         "deadline": deadline,
         "memory MiB by twentieth": memory,
         "strings per second": round(count / (time.monotonic() - started)),
-        "longest text compared": LONGEST,
+        "longest text compared": MAX_LENGTH,
         "listed": accepted,
     }
 
 
 def _resident() -> int:
-    """Resident memory of this process, the nursery and its workers."""
-    family = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    """Resident memory of this process, the fork server and its workers."""
+    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
     total = 0
-    for process in family:
+    for process in processes:
         try:
             total += process.memory_full_info().uss
         except psutil.Error:
-            continue  # it ended while we looked
+            continue  # it ended in the meantime
     return total
 
 

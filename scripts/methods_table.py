@@ -1,9 +1,9 @@
-"""Every method and control of evaluated runs in one table.
+"""Print every method and control of evaluated runs in one table.
 
     python scripts/methods_table.py runs/agon runs/coop runs/grpo [--split test]
 
-A run gives its headline arm, the other arms of its policies below it, and, once for all runs, the controls over
-the bare base. Runs that `agon compare` would refuse are refused here too.
+A run gives its headline arm and, below it, the other arms of its policies. The controls over the untrained base are
+printed once for all runs. Runs that `agon compare` would refuse are refused here too.
 """
 
 import argparse
@@ -11,8 +11,8 @@ import sys
 
 from agon.errors import InputError
 from agon.evaluate.compare import enter
-from agon.evaluate.tables import markdown
-from agon.lab.tables import against_zero_shot, methods_table
+from agon.reports.methods_table import against_zero_shot, methods_table
+from agon.reports.tables import markdown
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
@@ -28,4 +28,5 @@ if __name__ == "__main__":
             if "zero-shot" in entrant.result["arms"]:
                 print(against_zero_shot(entrant, enter(run, split=arguments.split, arm="zero-shot")))
     except InputError as error:
-        sys.exit(f"{parser.prog}: {error}")
+        print(f"methods_table: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,8 +1,8 @@
-"""Print the fingerprints of every benchmark's splits, to compare machines and versions of Python.
+"""Print the fingerprints of every benchmark's splits, to compare machines and Python versions.
 
     PYTHONPATH=src python3.13 scripts/split_fingerprints.py DATA
 
-DATA is a folder that holds the datasets' folders. Plain files need nothing but the standard library.
+DATA is a folder that holds the datasets' folders. For .jsonl files the standard library is enough.
 """
 
 import sys

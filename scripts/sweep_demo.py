@@ -1,10 +1,10 @@
-"""Choose the demo's learning rate and batch on validation: every pair of values, a few seeds each.
+"""Choose the demo's learning rate and batch size on validation: every pair of values, a few seeds each.
 
     python scripts/sweep_demo.py --rates 1e-3 2e-3 4e-3 --problems 16 --seeds 0 1 --out /tmp/sweep
 
 Each row is a whole `agon train` of the embedded default, measured on validation problems at the
-evaluation temperature. One JSON line per run, then the settings in order of their worst seed: a demo
-must not fail on anyone.
+evaluation temperature. Prints one JSON line per run, then the settings in order of their worst seed: a demo
+must not fail for anyone.
 """
 
 import argparse
@@ -16,8 +16,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from agon.runs.folder import Run
+
 AGON = Path(sys.executable).with_name("agon")
-GENERATIONS = 16  # 2N rollouts a problem
+GENERATIONS = 16  # 2N rollouts per problem
 
 
 def train(folder: Path, rate: float, problems: int, seed: int, steps: int) -> dict[str, Any]:
@@ -35,8 +37,7 @@ def train(folder: Path, rate: float, problems: int, seed: int, steps: int) -> di
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     started = time.monotonic()
     subprocess.run([AGON, "train", *words], check=True, stdout=subprocess.DEVNULL)
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    last = [line for line in lines if "eval_best" in line][-1]
+    last = [line for line in Run(folder).read_metrics() if "eval_best" in line][-1]
     rates = {name: round(last[f"eval_{name}/correct"], 3) for name in ("A", "B", "A->B", "B->A")}
     return {
         "rate": rate,
@@ -51,7 +52,7 @@ def train(folder: Path, rate: float, problems: int, seed: int, steps: int) -> di
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rates", type=float, nargs="+", default=[1e-3, 2e-3, 4e-3])
-    parser.add_argument("--problems", type=int, nargs="+", default=[16], help="problems a step")
+    parser.add_argument("--problems", type=int, nargs="+", default=[16], help="problems per step")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
@@ -65,7 +66,7 @@ def main() -> None:
                 print(json.dumps(row), flush=True)
                 worst[rate, problems] = min(worst[rate, problems], row["A->B"], row["B->A"])
     for (rate, problems), value in sorted(worst.items(), key=lambda item: -item[1]):
-        print(f"rate {rate:g}, {problems} problems a step: worst direction of the worst seed {value:.3f}")
+        print(f"rate {rate:g}, {problems} problems per step: worst direction of the worst seed {value:.3f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The embedded base is small, reads our prompts in few tokens, and has habits worth selecting among."""
+"""The embedded base is small, reads our prompts in few tokens, and has good and bad habits for training to select."""
 
 import random
 from pathlib import Path
@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from reasoning_gym import create_dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from agon.embedded import base_path, default_recipe, quality, tokenizer, traces
+from agon.embedded import base_path, default_recipe
 from agon.game import challenger_prompt, plain_prompt, split
 from agon.tasks import load_task
 from agon.train.recipes import parse_recipe
+from scripts.pretraining import quality, traces
+from scripts.pretraining.tokenizer import build_tokenizer
 
 HABITS = sorted({*traces.DRAFT_HABITS, *traces.CHALLENGE_HABITS})
 CHAINS = st.builds(
@@ -22,16 +24,16 @@ CHAINS = st.builds(
     st.tuples(*[st.integers(10, 99)] * 3),
     st.tuples(*[st.sampled_from((1, -1))] * 2),
 )
-READER: Any = tokenizer.build()
+TOKENIZER: Any = build_tokenizer()
 
 
 def ids_of(text: str) -> list[int]:
-    ids: list[int] = READER(text, add_special_tokens=False)["input_ids"]
+    ids: list[int] = TOKENIZER(text, add_special_tokens=False)["input_ids"]
     return ids
 
 
 def rendered(prompt: list[dict[str, str]]) -> str:
-    text: str = READER.apply_chat_template(
+    text: str = TOKENIZER.apply_chat_template(
         prompt, tokenize=False, add_generation_prompt=True, enable_thinking=True
     )
     return text
@@ -52,19 +54,19 @@ def test_the_base_ships_in_at_most_eight_megabytes() -> None:
 
 
 def test_the_base_is_a_qwen3_that_the_auto_classes_load(base: tuple[Any, Any]) -> None:
-    net, reader = base
+    net, tokenizer = base
     assert net.config.model_type == "qwen3"
-    assert net.generation_config.eos_token_id == reader.eos_token_id
-    assert net.config.vocab_size == len(reader)
+    assert net.generation_config.eos_token_id == tokenizer.eos_token_id
+    assert net.config.vocab_size == len(tokenizer)
 
 
-def test_the_shipped_tokenizer_is_the_one_that_the_phrases_make(base: tuple[Any, Any]) -> None:
-    assert base[1].get_vocab() == READER.get_vocab()
-    assert base[1].chat_template == READER.chat_template
+def test_the_shipped_tokenizer_is_the_one_built_from_the_phrases(base: tuple[Any, Any]) -> None:
+    assert base[1].get_vocab() == TOKENIZER.get_vocab()
+    assert base[1].chat_template == TOKENIZER.chat_template
 
 
 @given(CHAINS, st.sampled_from(HABITS))
-def test_prompts_and_traces_cost_few_tokens(chain: traces.Chain, habit: str) -> None:
+def test_prompts_and_traces_take_few_tokens(chain: traces.Chain, habit: str) -> None:
     problem = quality.problem(chain)
     trace = traces.write(habit, chain, traces.Columns(12, -10))
     shown = split(trace, "think").shown()
@@ -75,17 +77,17 @@ def test_prompts_and_traces_cost_few_tokens(chain: traces.Chain, habit: str) -> 
 
 @given(st.text())
 def test_any_text_decodes_to_what_it_was(text: str) -> None:
-    assert READER.decode(ids_of(text)) == text
+    assert TOKENIZER.decode(ids_of(text)) == text
 
 
 @pytest.mark.parametrize("text", ["<0x41>", "<think>\n</think>", "a , b 's n't ?", " \t\r\n", "‹∑› é 🙂"])
-def test_awkward_text_decodes_to_what_it_was(text: str) -> None:
-    assert READER.decode(ids_of(text)) == text
+def test_text_that_looks_like_tokens_decodes_to_what_it_was(text: str) -> None:
+    assert TOKENIZER.decode(ids_of(text)) == text
 
 
-def test_a_template_without_thinking_closes_the_private_block() -> None:
+def test_a_prompt_without_thinking_has_an_empty_think_block() -> None:
     prompt = [{"role": "user", "content": "2 + 2"}]
-    text = READER.apply_chat_template(
+    text = TOKENIZER.apply_chat_template(
         prompt, tokenize=False, add_generation_prompt=True, enable_thinking=False
     )
     assert text.endswith("<|im_start|>assistant\n<think>\n\n</think>\n\n")
@@ -105,7 +107,7 @@ def test_the_careful_habits_are_right(chain: traces.Chain, habit: str) -> None:
 
 
 @given(CHAINS)
-def test_whoever_trusts_a_right_attempt_is_right(chain: traces.Chain) -> None:
+def test_trusting_a_right_attempt_gives_the_right_answer(chain: traces.Chain) -> None:
     draft = split(traces.write(traces.CAREFUL[0], chain), "think")
     stated = traces.Columns.parse(draft.shown())
     assert split(traces.write("trusting", chain, stated), "think").answer == str(chain.total)
@@ -113,13 +115,13 @@ def test_whoever_trusts_a_right_attempt_is_right(chain: traces.Chain) -> None:
 
 @pytest.mark.parametrize("habit", sorted(traces.SLOPPY))
 def test_the_sloppy_habits_are_mostly_wrong(habit: str) -> None:
-    dice = random.Random(0)
-    chains = [traces.Chain.draw(dice) for _ in range(1000)]
+    rng = random.Random(0)
+    chains = [traces.Chain.draw(rng) for _ in range(1000)]
     right = [split(traces.write(habit, chain), "think").answer == str(chain.total) for chain in chains]
     assert sum(right) < 300
 
 
-def test_the_traces_speak_of_the_task_as_reasoning_gym_writes_it() -> None:
+def test_questions_are_worded_as_reasoning_gym_words_them() -> None:
     for entry in create_dataset(traces.TASK, seed=7, size=50, **traces.OPTIONS):
         chain = traces.Chain.parse(entry["question"])
         assert chain.question == entry["question"]
@@ -133,7 +135,7 @@ def test_the_default_recipe_trains_the_base_on_its_own_task() -> None:
         assert traces.Chain.parse(problem.prompt).question == problem.prompt
 
 
-def test_the_base_is_often_wrong_but_knows_better(base: tuple[Any, Any]) -> None:
+def test_the_base_is_often_wrong_but_right_when_careful(base: tuple[Any, Any]) -> None:
     measured = quality.report(*base, problems=40)
     cold, warm = measured["temperature 0.6"], measured["temperature 1"]
     assert 0.15 <= cold["zero-shot"] <= 0.42

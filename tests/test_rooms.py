@@ -104,7 +104,7 @@ def test_an_import_along_the_order_is_allowed(line: str) -> None:
 HEAVY = {"torch", "transformers", "trl", "datasets", "numpy", "peft", "accelerate", "vllm", "scipy", "sympy"}
 
 
-@pytest.mark.parametrize("module", ["agon", "agon.game", "agon.cli", "agon.verbs.methods"])
+@pytest.mark.parametrize("module", ["agon", "agon.game", "agon.cli", "agon.commands.methods"])
 def test_the_game_and_the_light_verbs_load_nothing_heavy(module: str) -> None:
     code = f"import sys, {module}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

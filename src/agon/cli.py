@@ -1,6 +1,6 @@
 """The command line: one verb per job.
 
-`agon VERB --help` describes a verb. A verb is a module of `agon.verbs` with `add_arguments(parser)`
+`agon VERB --help` describes a verb. A verb is a module of `agon.commands` with `add_arguments(parser)`
 and `run(arguments) -> exit code`; it is imported only when it is asked for, so that `agon --help`
 answers at once and a light verb never loads torch.
 """
@@ -66,7 +66,7 @@ def _dispatch(words: list[str]) -> int:
     name, rest = words[0], words[1:]
     if name not in VERBS:
         raise unknown("verb", name, VERBS)
-    verb = import_module(f"agon.verbs.{name}")
+    verb = import_module(f"agon.commands.{name}")
     parser = _parser(name, verb)
     try:
         # A verb with open-ended options (`agon train --learning_rate 1e-5`) parses them itself.

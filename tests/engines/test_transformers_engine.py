@@ -1,4 +1,4 @@
-"""Sampling with transformers: right tokens, luck of one's own, versions that are minded."""
+"""Sampling with transformers: the right tokens, a seed for every request, versions that are checked."""
 
 import random
 
@@ -61,29 +61,29 @@ def test_greedy_tokens_are_those_of_generate(engine: TransformersEngine, pair: P
         "x", tuple(tiny.tokenizer().encode("hello there")), policy, 3, Sampling(12, temperature=0.0), 0
     )
     rollout = sample(engine, [request])["x"]
-    with pair.speaking(policy), torch.no_grad():
+    with pair.using(policy), torch.no_grad():
         written = pair.model.eval().generate(
             input_ids=torch.tensor([request.prompt_ids]), max_new_tokens=12, do_sample=False
         )
     assert list(rollout.token_ids) == written[0, len(request.prompt_ids) :].tolist()
 
 
-def test_a_requests_luck_does_not_depend_on_its_company(engine: TransformersEngine) -> None:
+def test_a_rollout_does_not_depend_on_the_rest_of_the_batch(engine: TransformersEngine) -> None:
     wanted = requests(30)
     together = sample(engine, wanted)
     random.Random(0).shuffle(wanted)
     engine._max_rows = 4
-    apart = sample(engine, wanted)
+    in_small_batches = sample(engine, wanted)
     # The last bit of a log-prob depends on the shape of the batch; what was drawn does not.
-    assert {key: each.token_ids for key, each in apart.items()} == {
+    assert {key: each.token_ids for key, each in in_small_batches.items()} == {
         key: each.token_ids for key, each in together.items()
     }
     for key, rollout in together.items():
-        assert rollout.logprobs == pytest.approx(apart[key].logprobs, abs=1e-5)
+        assert rollout.logprobs == pytest.approx(in_small_batches[key].logprobs, abs=1e-5)
     assert len({rollout.token_ids for rollout in together.values()}) > 25
 
 
-def test_what_shares_a_prompt_is_not_the_same(engine: TransformersEngine) -> None:
+def test_requests_that_share_a_prompt_get_different_rollouts(engine: TransformersEngine) -> None:
     one = requests(1)[0]
     same = [Request(str(n), one.prompt_ids, "A", 3, WARM, seed=n) for n in range(8)]
     assert len({rollout.token_ids for rollout in sample(engine, same).values()}) == 8
@@ -93,7 +93,7 @@ def test_log_probs_are_those_of_the_model(engine: TransformersEngine, pair: Pair
     request = requests(2, Sampling(10, temperature=0.7))[1]
     rollout = sample(engine, [request])["1"]
     ids = torch.tensor([[*request.prompt_ids, *rollout.token_ids]])
-    with pair.speaking("B"), torch.no_grad():
+    with pair.using("B"), torch.no_grad():
         scores = pair.model.eval()(input_ids=ids).logits[0, len(request.prompt_ids) - 1 : -1] / 0.7
     expected = scores.log_softmax(-1).gather(-1, torch.tensor(rollout.token_ids)[:, None])[:, 0]
     assert torch.allclose(torch.tensor(rollout.logprobs), expected, atol=1e-4)
@@ -112,13 +112,13 @@ def test_frequencies_are_those_of_the_distribution(engine: TransformersEngine, p
     counts = torch.zeros(len(tiny.tokenizer()))
     for rollout in sample(engine, many).values():
         counts[rollout.token_ids[0]] += 1
-    with pair.speaking("A"), torch.no_grad():
+    with pair.using("A"), torch.no_grad():
         chances = pair.model.eval()(input_ids=torch.tensor([prompt])).logits[0, -1].softmax(-1)
-    surprise = (((counts - 4000 * chances) ** 2) / (4000 * chances)).sum() / (len(chances) - 1)
-    assert 0.7 < surprise < 1.3  # chi-square over its degrees of freedom
+    reduced_chi_square = (((counts - 4000 * chances) ** 2) / (4000 * chances)).sum() / (len(chances) - 1)
+    assert 0.7 < reduced_chi_square < 1.3
 
 
-def test_finished_rows_say_why(engine: TransformersEngine) -> None:
+def test_finished_rollouts_say_why_they_ended(engine: TransformersEngine) -> None:
     done = sample(engine, requests(60, Sampling(40)))
     reasons = {rollout.finish_reason for rollout in done.values()}
     assert reasons == {"stop", "length"}
@@ -137,7 +137,7 @@ def test_a_version_that_was_not_synced_is_refused(engine: TransformersEngine) ->
         engine.sync("C", 0)
 
 
-def test_training_mode_is_put_back(engine: TransformersEngine, pair: Pair) -> None:
+def test_training_mode_is_restored(engine: TransformersEngine, pair: Pair) -> None:
     pair.model.train()
     sample(engine, requests(3))
     assert pair.model.training

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from agon.engines.vllm_engine import NO_SHARE, VllmOptions, capture_sizes, settings
+from agon.engines.options import VllmOptions
+from agon.engines.vllm_engine import SMALLEST_UTILIZATION, capture_sizes, settings
 from agon.errors import InputError
 
 
@@ -33,15 +34,18 @@ def test_without_graphs_none_are_captured_and_a_cpu_has_none() -> None:
     )
 
 
-def test_a_cache_in_bytes_asks_for_no_share_of_the_card() -> None:
-    """vLLM refuses to start where its share of the card is not free, whatever the cache was given."""
-    given = settings(VllmOptions(kv_cache_memory_bytes=4 * 10**9), 16, cuda=True)
-    assert (given["kv_cache_memory_bytes"], given["gpu_memory_utilization"]) == (4 * 10**9, NO_SHARE)
+def test_a_cache_size_in_bytes_asks_for_almost_no_share_of_the_gpu() -> None:
+    """vLLM refuses to start if its share of the GPU is not free, even when the cache's size is given."""
+    given = settings(VllmOptions(kv_cache_bytes=4 * 10**9), 16, cuda=True)
+    assert (given["kv_cache_memory_bytes"], given["gpu_memory_utilization"]) == (
+        4 * 10**9,
+        SMALLEST_UTILIZATION,
+    )
     usual = settings(VllmOptions(gpu_memory_utilization=0.4), 16, cuda=True)
     assert (usual["kv_cache_memory_bytes"], usual["gpu_memory_utilization"]) == (None, 0.4)
 
 
-def test_the_model_has_a_process_of_its_own_on_a_gpu_unless_that_is_said_otherwise() -> None:
+def test_the_model_has_its_own_process_on_a_gpu_unless_set_otherwise() -> None:
     def backend(asked: bool | None, cuda: bool) -> str | None:
         return settings(VllmOptions(worker_process=asked), 16, cuda).get("distributed_executor_backend")
 
@@ -50,14 +54,14 @@ def test_the_model_has_a_process_of_its_own_on_a_gpu_unless_that_is_said_otherwi
     assert [backend(False, cuda) for cuda in (True, False)] == [None, None]
 
 
-def test_what_is_given_beside_the_options_goes_to_vllm_as_it_is() -> None:
+def test_extra_options_are_passed_to_vllm_as_they_are() -> None:
     chosen = settings(VllmOptions(extra={"seed": 7, "max_num_seqs": 3}), 16, cuda=True)
     assert (chosen["seed"], chosen["max_num_seqs"]) == (7, 3)
 
 
 @pytest.mark.parametrize("name", ["max_num_seqs", "max_num_batched_tokens", "stride"])
-def test_none_of_something_is_refused(name: str) -> None:
-    """An engine that looks every zero steps would look forever."""
-    nothing: dict[str, Any] = {name: 0}
+def test_a_count_of_zero_is_refused(name: str) -> None:
+    """With a stride of zero, for example, the engine would never return anything."""
+    zero: dict[str, Any] = {name: 0}
     with pytest.raises(InputError, match=f"{name} must be at least 1, not 0"):
-        replace(VllmOptions(), **nothing)
+        replace(VllmOptions(), **zero)

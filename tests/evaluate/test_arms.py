@@ -6,7 +6,8 @@ import pytest
 
 from agon.errors import InputError
 from agon.evaluate.arms import MOA, SELF_CASCADE, answer, arms_for, plays_of, without_draft
-from agon.evaluate.samples import Attempt, Sample, vote
+from agon.evaluate.arms import vote
+from agon.runs.samples import Attempt, Sample
 
 
 def attempt(policy: str, reason: str = "wrong", read: int | None = None, length: int = 10) -> Attempt:

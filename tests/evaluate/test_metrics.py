@@ -6,7 +6,7 @@ import pytest
 
 from agon.evaluate.arms import arms_for, plays_of, without_draft
 from agon.evaluate.metrics import arm_figures, complementarity, grid
-from agon.evaluate.samples import Attempt, Sample
+from agon.runs.samples import Attempt, Sample
 
 ARMS = {arm.name: arm for arm in arms_for(("A", "B"), controls=False)}
 

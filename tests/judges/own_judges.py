@@ -70,7 +70,7 @@ class Shouting:
 
 
 class Unloadable:
-    """Fails when a worker wakes it."""
+    """Fails when it is loaded in a worker."""
 
     def warm(self) -> None:
         raise RuntimeError("the model file is missing")

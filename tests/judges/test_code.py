@@ -1,18 +1,21 @@
-"""The code judge and its sandbox: what is right scores, what is wrong says why."""
+"""The code judge and its sandbox: right programs are correct, wrong ones get a reason."""
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from agon.errors import InputError
+from agon.game import split
 from agon.game.problem import CodeTests, Problem, StdioTest
-from agon.judges.asserts import NotSeparableError, take_apart
-from agon.judges.checkers import checker
-from agon.judges.code import CodeJudge, program_of
-from agon.judges.languages import language
-from agon.judges.sandbox import SandboxLimits, require_sandbox, run_program
-from agon.judges.values import NotPlainError, decode, encode
+from agon.judges.code import CodeJudge
+from agon.judges.code.asserts import NotSeparableError, take_apart
+from agon.judges.code.checkers import checker
+from agon.judges.code.languages import language
+from agon.judges.code.sandbox import SandboxLimits, require_sandbox, run_program
+from agon.judges.code.values import NotPlainError, decode, encode
+from agon.judges.pool import JudgePool
 
 needs_sandbox = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 HELD_BY_ANY_PROGRAM = (
@@ -121,7 +124,7 @@ class TestFunctions:
             "assert sum(10, 15) == 150",
         ],
     )
-    def test_every_shape_of_assert_can_hold_and_fail(self, judge, assertion):
+    def test_every_form_of_assert_can_hold_and_fail(self, judge, assertion):
         program = (
             "def f(x): return x * x + 1 if x != -3 else 0\n"
             "def g(n): return set(range(n))\n"
@@ -232,9 +235,50 @@ def test_a_checker_decides_as_it_says(name, expected, printed, right):
     assert checker(name)("", expected, printed) is right
 
 
-def test_the_last_fenced_block_is_the_program():
-    assert program_of("```python\na\n```\nor\n```\nb\n```") == "b\n"
-    assert program_of("plain") == "plain"
+DOCSTRING = '''def double(x):
+    """Twice the number.
+
+    ```LANGUAGE
+    double(1)
+    ```
+    """
+    return 2 * x
+
+
+print(double(int(input())))
+'''
+
+
+@needs_sandbox
+@pytest.mark.parametrize("language_name", ["", "python"])
+@pytest.mark.parametrize(
+    ("dialect", "completion"),
+    [
+        ("boxed", "So:\n```python\nPROGRAM```\nDone."),
+        ("boxed", "So:\n````python\nPROGRAM````\nDone."),
+        ("think", "<think>t</think>So.<answer>```python\nPROGRAM```</answer>"),
+        ("think", "<think>t</think>So.<answer>````python\nPROGRAM````</answer>"),
+        ("think", "<think>t</think>So.<answer>PROGRAM</answer>"),
+        ("gemma", "<|channel>thought\nt<channel|>So.<answer>\n~~~\nPROGRAM~~~\n</answer>"),
+    ],
+)
+def test_a_right_program_with_a_fenced_block_in_its_docstring_is_correct(
+    code_pool, dialect, completion, language_name
+):
+    source = DOCSTRING.replace("LANGUAGE", language_name)
+    seen = split(completion.replace("PROGRAM", source), dialect, "code")
+    assert seen.answer is not None
+    assert seen.answer.strip() == source.strip()
+    problem = stdio(("2\n", "4\n"), ("5\n", "10\n"))
+    assert code_pool.submit(problem, seen.answer).result(timeout=60).correct
+    for fenced in (f"```python\n{source}```", f"Here it is:\n```python\n{source}```\nDone."):
+        assert code_pool.submit(problem, fenced).result(timeout=60).correct
+
+
+@pytest.fixture(scope="module")
+def code_pool() -> Iterator[JudgePool]:
+    with JudgePool("code", workers=2, run_limits=LIMITS) as pool:
+        yield pool
 
 
 def test_without_a_sandbox_nothing_runs_and_the_sentence_says_how_to_get_one(monkeypatch):
@@ -309,7 +353,7 @@ class TestSandbox:
         assert int(self.run(program, replace(LIMITS, tmp_bytes=8 << 20))) <= 8
 
     def test_a_sandbox_that_cannot_start_is_an_error_and_not_a_wrong_answer(self, monkeypatch):
-        from agon.judges import sandbox
+        from agon.judges.code import sandbox
 
         monkeypatch.setattr(sandbox, "_bubblewrap", lambda *_: ("bwrap", "--no-such-option"))
         verdict = CodeJudge(run_limits=LIMITS).judge(stdio(("1", "1")), "print(1)")

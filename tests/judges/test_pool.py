@@ -1,4 +1,4 @@
-"""The pool, with real workers that hang, die and grow."""
+"""The pool, with real workers that hang, die and use too much memory."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ def judge(pool: JudgePool, answer: str) -> Verdict:
 
 
 def ended(process: psutil.Process) -> bool:
-    """Gone, or dead and waiting for its parent to notice."""
+    """Gone, or dead and not yet reaped by its parent."""
     try:
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -96,14 +96,14 @@ def test_a_future_can_be_cancelled_before_its_turn(pool):
     assert all(future.result().correct for future in futures[:-1])
 
 
-def test_a_dead_nursery_is_replaced():
+def test_a_dead_fork_server_is_replaced():
     with JudgePool(own_judges.misbehave, workers=1, deadline=10) as pool:
         worker = psutil.Process(int(judge(pool, "who").detail))
-        nursery = worker.parent()
-        assert nursery is not None
+        fork_server = worker.parent()
+        assert fork_server is not None
         waiting = pool.submit(PROBLEM, "sleep")
         time.sleep(0.3)
-        nursery.send_signal(signal.SIGKILL)
+        fork_server.send_signal(signal.SIGKILL)
         assert waiting.result(timeout=30).reason == "error"
         assert judge(pool, "right").correct
         assert ended(worker)
@@ -112,11 +112,11 @@ def test_a_dead_nursery_is_replaced():
 def test_closing_the_pool_ends_every_process_and_fails_what_waits():
     pool = JudgePool(own_judges.misbehave, workers=2, deadline=100)
     worker = int(judge(pool, "who").detail)
-    nursery = psutil.Process(worker).parent()
-    assert nursery is not None
+    fork_server = psutil.Process(worker).parent()
+    assert fork_server is not None
     child = int(judge(pool, "leave a child").detail)
     waiting = [pool.submit(PROBLEM, "sleep") for _ in range(5)]
-    family = [nursery, *nursery.children(recursive=True)]
+    family = [fork_server, *fork_server.children(recursive=True)]
     assert child in [process.pid for process in family]
     pool.close()
     assert all(map(ended, family))
@@ -143,32 +143,32 @@ def test_no_worker_outlives_a_pool_whose_process_was_killed():
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     worker = psutil.Process(int(parent.stdout.readline().split()[0]))
-    nursery = worker.parent()
-    assert nursery is not None
-    family = [nursery, *nursery.children(recursive=True)]
+    fork_server = worker.parent()
+    assert fork_server is not None
+    family = [fork_server, *fork_server.children(recursive=True)]
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     psutil.wait_procs(family, timeout=10)
     assert all(map(ended, family))
 
 
-def test_a_fresh_worker_takes_over_after_its_turns():
+def test_a_fresh_worker_takes_over_after_a_number_of_verdicts():
     from dataclasses import replace
 
-    from agon.judges.dispatcher import Dispatcher, Task
     from agon.judges.limits import Limits
+    from agon.judges.pool.dispatcher import Dispatcher, Job
     from agon.judges.registry import FunctionJudge
 
     dispatcher = Dispatcher(FunctionJudge(own_judges.misbehave), 1, replace(Limits(), verdicts_per_worker=3))
     futures: list[Future[Verdict]] = [Future() for _ in range(7)]
     for future in futures:
-        dispatcher.add(Task(PROBLEM, "who", future))
+        dispatcher.add(Job(PROBLEM, "who", future))
     workers = [future.result(timeout=30).detail for future in futures]
     dispatcher.close()
     assert [workers.count(worker) for worker in dict.fromkeys(workers)] == [3, 3, 1]
 
 
-def test_a_judge_that_cannot_wake_up_fails_every_verdict_with_its_reason():
+def test_a_judge_that_cannot_be_loaded_fails_every_verdict_with_its_reason():
     with JudgePool(own_judges.Unloadable(), workers=1) as pool:
         future = pool.submit(PROBLEM, "right")
         with pytest.raises(RuntimeError, match="the model file is missing"):
@@ -194,6 +194,12 @@ def test_the_pool_does_not_load_torch():
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
+def test_the_fork_server_is_only_imported_in_its_own_process():
+    """`python -m` warns about a module that its package has imported already."""
+    script = "import sys, agon.judges.pool; sys.exit('agon.judges.pool.fork_server' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
 def test_golds_that_their_judge_refuses_are_reported():
     problems = [
         Problem(id=gold, prompt="", task="t", answer=gold) for gold in ("1", r"\frac{1}{2}", "", "x=1, x=2")
@@ -216,8 +222,8 @@ def test_a_pool_made_in_a_thread_that_ended_still_judges():
         assert os.getpid() != int(judge(pool, "who").detail)
 
 
-def test_a_pool_that_is_closed_while_it_starts_says_nothing() -> None:
-    """Its nursery is still importing; it must end in silence when it finds nobody there."""
+def test_a_pool_that_is_closed_while_it_starts_prints_nothing() -> None:
+    """Its fork server is still importing; it must exit silently when it finds the pool gone."""
     program = "from agon.judges.pool import JudgePool; JudgePool('math').close()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr == ""

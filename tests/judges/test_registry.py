@@ -1,6 +1,8 @@
 """Judges by name, judges of one's own, and the small ones: exact and gym."""
 
+import inspect
 import json
+from importlib import import_module
 
 import pytest
 
@@ -10,7 +12,7 @@ from agon.judges.exact import ExactJudge
 from agon.judges.gym import GymJudge
 from agon.judges.judge import Judge
 from agon.judges.pool import JudgePool
-from agon.judges.registry import JUDGES, as_judge, build
+from agon.judges.registry import JUDGES, as_judge, build, options_for
 from tests.judges import own_judges
 
 PROBLEM = Problem(id="p", prompt="", task="t", answer="Paris")
@@ -19,6 +21,20 @@ PROBLEM = Problem(id="p", prompt="", task="t", answer="Paris")
 @pytest.mark.parametrize("name", [name for name in JUDGES if name != "code"])
 def test_every_named_judge_can_be_built(name):
     assert isinstance(build(name), Judge)
+
+
+@pytest.mark.parametrize("name", JUDGES)
+def test_the_declared_options_are_those_that_the_judge_takes(name):
+    module, _, kind = JUDGES[name].where.partition(":")
+    taken = inspect.signature(getattr(import_module(module), kind)).parameters
+    assert JUDGES[name].options == tuple(taken)
+
+
+def test_of_the_offered_options_a_judge_gets_those_it_takes():
+    assert options_for("code", sandbox="none", loud=True) == {"sandbox": "none"}
+    for spec in ("math", "exact", "gym", "maths", "tests.judges.own_judges:Shouting", ExactJudge()):
+        assert options_for(spec, sandbox="none", language="python") == {}
+    assert build("exact", **options_for("exact", sandbox="none", case_sensitive=True)) == ExactJudge(True)
 
 
 def test_an_unknown_name_is_answered_with_the_nearest():

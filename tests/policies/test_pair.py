@@ -15,17 +15,17 @@ IDS = torch.arange(4, 20)[None]
 
 
 def logits(pair: Pair, policy: str) -> torch.Tensor:
-    with pair.speaking(policy), torch.no_grad():
+    with pair.using(policy), torch.no_grad():
         return pair.model(input_ids=IDS).logits
 
 
-def test_a_starts_as_the_base_and_b_beside_it() -> None:
+def test_a_starts_as_the_base_and_b_close_to_it() -> None:
     pair = Pair.create(tiny.model(), Adapters(noise=0.05))
     base = logits(pair, "base")
     assert torch.equal(logits(pair, "A"), base)
     assert not torch.equal(logits(pair, "B"), base)
-    silent = Pair.create(tiny.model(), Adapters(noise=0.0))
-    assert torch.equal(logits(silent, "B"), logits(silent, "base"))
+    without_noise = Pair.create(tiny.model(), Adapters(noise=0.0))
+    assert torch.equal(logits(without_noise, "B"), logits(without_noise, "base"))
 
 
 def test_a_is_the_same_with_and_without_a_rival() -> None:
@@ -34,14 +34,14 @@ def test_a_is_the_same_with_and_without_a_rival() -> None:
     assert alone.fingerprint("A") == paired.fingerprint("A")
 
 
-def test_both_adapters_stay_trainable_whoever_speaks() -> None:
+def test_both_adapters_stay_trainable_whichever_is_active() -> None:
     pair = Pair.create(tiny.model())
 
     def trainable() -> bool:
         return all(weight.requires_grad for name in "AB" for _, weight in pair.weights(name))
 
     for policy in ("B", "A", "base"):
-        with pair.speaking(policy):
+        with pair.using(policy):
             pass
         assert trainable()
     pair.activate("B")
@@ -51,10 +51,10 @@ def test_both_adapters_stay_trainable_whoever_speaks() -> None:
     )
 
 
-def test_who_spoke_before_speaks_again() -> None:
+def test_the_policy_that_was_active_before_is_active_again() -> None:
     pair = Pair.create(tiny.model(), Adapters(noise=0.05))
     pair.activate("B")
-    with pair.speaking("A"):
+    with pair.using("A"):
         assert pair.model.active_adapter == "A"
     assert pair.model.active_adapter == "B"
 
@@ -126,9 +126,7 @@ def test_every_projection_of_an_architecture_is_adapted(kind: str, layers: int) 
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_what_an_engine_is_given_is_the_policy_in_the_bases_precision(
-    tmp_path: Path, dtype: torch.dtype
-) -> None:
+def test_an_exported_policy_has_the_bases_precision(tmp_path: Path, dtype: torch.dtype) -> None:
     base = tiny.model("qwen3")
     base.to(dtype=dtype)  # type: ignore[call-arg]
     pair = Pair.create(base, Adapters(rank=4, noise=0.1))
@@ -144,7 +142,7 @@ def test_what_an_engine_is_given_is_the_policy_in_the_bases_precision(
 
 
 def _under(folder: Path, name: str, policy: str) -> Path:
-    """A folder in which that PEFT folder stands under a policy's name."""
+    """A folder in which that PEFT folder has a policy's name."""
     (folder / "pair").mkdir()
     (folder / name).rename(folder / "pair" / policy)
     return folder / "pair"

@@ -7,8 +7,8 @@ import pytest
 
 from agon.errors import InputError
 from agon.tasks import BENCHMARKS, Task, load_task
-from agon.tasks.filters import overlapping
-from tests.tasks.rows import deepmath, gsm8k, math, statement, write
+from agon.tasks.dedup import overlapping
+from tests.tasks.small_datasets import deepmath, gsm8k, math, statement, write
 
 
 def kept(task: Task) -> int:
@@ -92,7 +92,7 @@ def test_problems_that_overlap_an_evaluation_set_are_left_out(data: Path) -> Non
     assert kept(task) == 60
 
 
-def test_a_missing_evaluation_set_is_said_and_not_passed_over(tmp_path: Path) -> None:
+def test_a_missing_evaluation_set_is_noted_and_not_silently_skipped(tmp_path: Path) -> None:
     file = write(tmp_path / "alone" / "train.jsonl", deepmath(24))
     notes = load_task("deepmath-hard", path=str(file)).notes
     assert [note.split(":")[0] for note in notes if "compared" in note] == [
@@ -101,7 +101,7 @@ def test_a_missing_evaluation_set_is_said_and_not_passed_over(tmp_path: Path) ->
     ]
 
 
-def test_variants_of_one_problem_never_stand_on_both_sides_of_a_split(tmp_path: Path) -> None:
+def test_variants_of_one_problem_are_never_on_both_sides_of_a_split(tmp_path: Path) -> None:
     rows = [
         {"question": f"{statement(number)} Case {case}.", "final_answer": str(case), "difficulty": 8}
         for number in range(40)
@@ -109,8 +109,8 @@ def test_variants_of_one_problem_never_stand_on_both_sides_of_a_split(tmp_path: 
     ]
     file = write(tmp_path / "train.jsonl", rows)
     task = load_task("deepmath-hard", path=str(file))
-    held = [problem.prompt for split in ("validation", "test") for problem in task.problems(split)]
-    assert overlapping(task.problems("train"), held) == []
+    held_out = [problem.prompt for split in ("validation", "test") for problem in task.problems(split)]
+    assert overlapping(task.problems("train"), held_out) == []
     assert overlapping(task.problems("validation"), [each.prompt for each in task.problems("test")]) == []
     assert task.dropped["shares 13 tokens in a row with its own held-out splits"] > 0
     assert kept(task) + sum(task.dropped.values()) == len(rows)
@@ -124,7 +124,7 @@ def test_deepmath_takes_a_range_of_difficulties(data: Path) -> None:
     assert {problem.metadata["difficulty"] for problem in task.problems("train")} == {5.5}
 
 
-def test_sizes_may_be_asked_for_and_the_rest_is_counted(data: Path) -> None:
+def test_sizes_may_be_given_and_the_rest_is_counted(data: Path) -> None:
     task = load_task("deepmath-hard,train=20,validation=4,test=6", path=str(data))
     assert {split: len(part) for split, part in task.splits.items()} == {
         "train": 20,
@@ -227,7 +227,7 @@ def test_codecontests_leaves_out_what_has_several_right_answers(tmp_path: Path) 
     }
 
 
-def test_without_an_easy_label_the_easy_letters_stand_in_and_it_is_said(tmp_path: Path) -> None:
+def test_without_an_easy_label_the_easy_letters_are_used_and_a_note_says_so(tmp_path: Path) -> None:
     rows = [contest(number, difficulty=str(7 + number % 6)) for number in range(60)]
     file = write(tmp_path / "problems.jsonl", rows)
     task = load_task("codecontests-easy", path=str(file))
@@ -258,7 +258,7 @@ def test_a_filter_that_leaves_nothing_says_what_it_dropped(data: Path) -> None:
         load_task("deepmath-hard", path=str(data))
 
 
-def test_the_hub_that_cannot_be_reached_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_cannot_be_reached_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     import datasets
 
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)

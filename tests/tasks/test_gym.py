@@ -41,7 +41,7 @@ def test_parameters_may_follow_the_name_or_be_given() -> None:
     assert written.problems("train")[0].metadata["parameters"] == {"max_digits": 1}
 
 
-def test_a_small_world_is_shared_out_and_said() -> None:
+def test_a_generator_with_few_problems_is_divided_and_a_note_says_so() -> None:
     task = load_task("gym:chain_sum,min_terms=2,max_terms=2,max_digits=1")
     sizes = {split: len(part) for split, part in task.splits.items()}
     assert sum(sizes.values()) == 200
@@ -67,7 +67,7 @@ def test_a_stored_problem_can_be_scored(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("gym:chain_su", "Unknown reasoning-gym task 'chain_su': did you mean 'chain_sum'?"),
         ("gym:chain_sum,max_term=2", "did you mean 'max_terms'?"),
@@ -80,10 +80,10 @@ def test_a_stored_problem_can_be_scored(name: str) -> None:
         ("gym:arc_agi", "its scorer does not accept its own answer from a stored problem"),
     ],
 )
-def test_a_bad_name_is_one_sentence(name: str, said: str) -> None:
+def test_a_bad_name_is_one_sentence(name: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         load_task(name)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_path_makes_no_sense_for_generated_problems(tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
-"""The benchmarks themselves, where a folder with them lies beside the repository."""
+"""The benchmarks themselves, if a folder with them is beside the repository."""
 
 from pathlib import Path
 
 import pytest
 
 from agon.tasks import Task, load_task
-from agon.tasks.filters import NGRAM, overlapping
+from agon.tasks.dedup import NGRAM, overlapping
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 pytestmark = pytest.mark.skipif(
@@ -22,7 +22,7 @@ def statements(name: str, split: str) -> list[str]:
     return [problem.prompt for problem in load_task(name, path=str(DATA)).problems(split)]
 
 
-def test_deepmath_hard_says_why_each_row_left(hard: Task) -> None:
+def test_deepmath_hard_says_why_each_row_was_left_out(hard: Task) -> None:
     assert hard.dropped == {
         "difficulty is not 8": 4427,
         "binary answer (yes/no, true/false and the like)": 245,
@@ -65,10 +65,10 @@ def test_nothing_in_training_is_in_a_held_out_split_or_an_evaluation_set(name: s
         ("codecontests-easy", {"train": 41, "validation": 4, "test": 4}),
     ],
 )
-def test_the_other_benchmarks_load_and_keep_their_splits_apart(name: str, sizes: dict[str, int]) -> None:
+def test_the_other_benchmarks_load_and_their_splits_do_not_overlap(name: str, sizes: dict[str, int]) -> None:
     task = load_task(name, path=str(DATA))
     assert {split: len(part) for split, part in task.splits.items()} == sizes
     if "train" in sizes:
-        held = [problem.prompt for split in ("validation", "test") for problem in task.problems(split)]
+        held_out = [problem.prompt for split in ("validation", "test") for problem in task.problems(split)]
         size = NGRAM[task.problems("train")[0].domain]
-        assert overlapping(task.problems("train"), held, size) == []
+        assert overlapping(task.problems("train"), held_out, size) == []

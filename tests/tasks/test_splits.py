@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from agon.game.problem import Problem
 from agon.tasks import load_task
-from agon.tasks.splits import bucket, divide, scaled_sizes, shuffled
-from tests.tasks.rows import deepmath, write
+from agon.tasks.splits import divide, hash_fraction, scaled_sizes, shuffled
+from tests.tasks.small_datasets import deepmath, write
 
 SOURCE = Path(__file__).parents[2] / "src"
 # What the split of 60 committed rows is, on every machine and every Python.
@@ -26,11 +26,11 @@ def problems(count: int) -> list[Problem]:
 
 @given(st.integers(0, 20_000), sizes, sizes, sizes)
 def test_sizes_never_exceed_what_there_is_or_what_was_wanted(
-    n: int, train: int, held: int, test: int
+    n: int, train: int, validation: int, test: int
 ) -> None:
-    wanted = {"train": train, "validation": held, "test": test}
+    wanted = {"train": train, "validation": validation, "test": test}
     got = scaled_sizes(n, wanted)
-    assert sum(got.values()) <= max(n, (held > 0) + (test > 0))
+    assert sum(got.values()) <= max(n, (validation > 0) + (test > 0))
     assert all(0 <= got[split] <= max(wanted[split], 1) for split in ("validation", "test"))
 
 
@@ -43,7 +43,7 @@ def test_too_few_problems_shrink_all_splits_alike(n: int) -> None:
         assert got == {"train": 3000, "validation": 300, "test": 300}
 
 
-def test_a_split_of_any_size_leaves_nine_tenths_to_training() -> None:
+def test_held_out_splits_leave_nine_tenths_to_a_training_split_of_any_size() -> None:
     assert scaled_sizes(50, {"train": None, "validation": 300}) == {"train": 45, "validation": 5}
     assert scaled_sizes(7000, {"train": None, "validation": 300}) == {"train": 6700, "validation": 300}
 
@@ -67,9 +67,9 @@ def test_more_training_problems_leave_the_held_out_ones_in_place() -> None:
 
 
 @given(st.text(), st.integers(0, 10))
-def test_a_bucket_is_a_place_between_nought_and_one(text: str, seed: int) -> None:
-    assert 0 <= bucket(text, seed) < 1
-    assert bucket(text, seed) == bucket(text, seed)
+def test_a_hash_fraction_is_between_zero_and_one_and_stays_the_same(text: str, seed: int) -> None:
+    assert 0 <= hash_fraction(text, seed) < 1
+    assert hash_fraction(text, seed) == hash_fraction(text, seed)
 
 
 def test_the_split_is_the_committed_one(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_the_split_does_not_depend_on_the_hash_seed_of_python(tmp_path: Path) ->
         "import sys; from agon.tasks import load_task; task = load_task('deepmath-hard', path=sys.argv[1]);"
         "print(*(task.fingerprint(split) for split in task.splits))"
     )
-    said = [
+    outputs = [
         subprocess.run(
             [sys.executable, "-c", code, str(file)],
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(SOURCE)},
@@ -94,11 +94,11 @@ def test_the_split_does_not_depend_on_the_hash_seed_of_python(tmp_path: Path) ->
         ).stdout
         for seed in ("1", "2")
     ]
-    assert said[0] == said[1]
+    assert outputs[0] == outputs[1]
 
 
 @pytest.mark.parametrize("size", [-1, 2.5, "many", True])
-def test_a_size_that_is_no_number_of_problems_is_refused(size: object, tmp_path: Path) -> None:
+def test_a_size_that_is_not_a_number_of_problems_is_refused(size: object, tmp_path: Path) -> None:
     file = write(tmp_path / "train.jsonl", deepmath(3))
     with pytest.raises(ValueError, match="number of problems"):
         load_task("deepmath-hard", path=str(file), test=size)

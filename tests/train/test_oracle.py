@@ -140,7 +140,7 @@ def plain_gradient(ours: AgonTrainer, batches: list[Batch], policy: str) -> Grad
     tokens = sum(int(batch["completion_mask"].sum()) for batch in fed)
     windows = ours.args.steps_per_generation // ours.args.gradient_accumulation_steps
     for batch in fed:
-        with ours.pair.speaking("base"), torch.no_grad():
+        with ours.pair.using("base"), torch.no_grad():
             reference = _logps(ours, batch)
         ours.pair.activate(policy)
         logps = _logps(ours, batch)

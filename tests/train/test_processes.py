@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from agon.policies import Adapters, Pair
-from agon.train.run import Run
+from agon.runs.folder import Run
 from tests import tiny
 
 SCRIPT = """

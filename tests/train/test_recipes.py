@@ -7,11 +7,11 @@ import yaml
 
 from agon.cli import main
 from agon.errors import InputError
-from agon.train.architectures import architecture
+from agon.planning.architectures import architecture
 from agon.train.recipes import parse_recipe
 from agon.train.trainer import AgonTrainer
 from tests import tiny
-from tests.tasks.rows import deepmath, gsm8k, statement, write
+from tests.tasks.small_datasets import deepmath, gsm8k, statement, write
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.yaml"))
 PAPER = [recipe for recipe in RECIPES if "gsm8k" not in recipe.stem]

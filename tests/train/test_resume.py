@@ -13,7 +13,7 @@ import pytest
 from agon.errors import InputError
 from agon.game.duel import Duel
 from agon.policies.pair import Pair
-from agon.train.run import Run
+from agon.runs.folder import Run
 from tests import tiny
 from tests.train.build import trainer
 

@@ -223,7 +223,7 @@ def test_a_dataset_and_a_function_are_enough(tmp_path: Path) -> None:
         tiny.model(),
         Dataset.from_list(rows),
         config(tmp_path, max_steps=1),
-        judge="tests.tiny:last_box",
+        judge="tests.last_box:last_box",
         processing_class=tiny.tokenizer(),
     )
     ours.train()

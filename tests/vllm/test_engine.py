@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from agon.engines.options import VllmOptions
 from agon.engines.protocol import Sampling, derive_seed
-from agon.engines.vllm_engine import VllmEngine, VllmOptions, reserved_rank
+from agon.engines.vllm_engine import VllmEngine, reserved_rank
 from agon.errors import InputError
 from tests.vllm.tiny import LONG, Tiny, play
 
@@ -22,20 +23,20 @@ EVERYONE = ("A", "B", "base")
 
 @dataclass
 class Started:
-    """The engine, where its adapters pass through, and what starting it did to the global generators."""
+    """The engine, the folder of its adapters, and what starting it did to the global random generators."""
 
     engine: VllmEngine
     adapters: Path
-    luck_before: list[float]
-    luck_after: list[float]
+    random_before: list[float]
+    random_after: list[float]
 
 
-def luck() -> list[float]:
+def random_numbers() -> list[float]:
     return [random.random(), float(np.random.random()), float(torch.rand(1))]
 
 
 @pytest.fixture(scope="module")
-def started(made: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+def started(shared_tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
     adapters = tmp_path_factory.mktemp("adapters")
     options = VllmOptions(
         dtype="float32", max_model_len=1024, max_num_seqs=64, enforce_eager=True, adapter_dir=str(adapters)
@@ -45,10 +46,12 @@ def started(made: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
         random.seed(5), np.random.seed(5), torch.manual_seed(5)
 
     seed()
-    before = luck()
+    before = random_numbers()
     seed()
-    engine = VllmEngine(str(made.path), made.pair, made.chat.decode, made.stop_ids, options)
-    yield Started(engine, adapters, before, luck())
+    engine = VllmEngine(
+        str(shared_tiny.path), shared_tiny.pair, shared_tiny.chat.decode, shared_tiny.stop_ids, options
+    )
+    yield Started(engine, adapters, before, random_numbers())
     engine.close()
     assert list(adapters.iterdir()) == []
 
@@ -60,8 +63,8 @@ def engine(tiny: Tiny, started: Started) -> VllmEngine:
     return started.engine
 
 
-def test_starting_leaves_the_trainers_luck_alone(started: Started) -> None:
-    assert started.luck_after == started.luck_before
+def test_starting_leaves_the_global_random_generators_as_they_were(started: Started) -> None:
+    assert started.random_after == started.random_before
 
 
 def test_greedy_tokens_of_a_b_and_base_in_one_batch_equal_peft(tiny: Tiny, engine: VllmEngine) -> None:
@@ -73,7 +76,7 @@ def test_greedy_tokens_of_a_b_and_base_in_one_batch_equal_peft(tiny: Tiny, engin
     for text in texts:
         tokens = {policy: list(rollouts[f"{policy} {text}"].token_ids) for policy in EVERYONE}
         assert tokens == {policy: tiny.greedy(policy, text, 24) for policy in EVERYONE}
-        # Three policies that agreed would hide a mix-up.
+        # If the three policies agreed, a mix-up would go unnoticed.
         assert len({tuple(ids) for ids in tokens.values()}) == 3
 
 
@@ -83,10 +86,10 @@ def test_a_sync_takes_effect_on_the_next_request_and_no_prefix_is_stale(
     seen = set()
     for version in range(1, 6):
         policy = "A" if version % 2 else "B"
-        tiny.disturb(policy, seed=100 + version)
+        tiny.change_weights(policy, seed=100 + version)
         engine.sync(policy, version)
         engine.sync("B" if policy == "A" else "A", version)
-        # The base rides along: a slot that keeps old weights would show in it.
+        # The base is sampled too: a slot that kept old weights would show there.
         requests = [tiny.request(name, name, LONG, GREEDY, version * (name != "base")) for name in EVERYONE]
         rollouts = play(engine, requests)
         for name in EVERYONE:
@@ -113,9 +116,9 @@ def test_a_seed_fixes_the_rollout_whatever_else_is_in_the_batch(tiny: Tiny, engi
 
 
 def test_log_probs_are_those_that_the_trainer_computes(tiny: Tiny, engine: VllmEngine) -> None:
-    heated = Sampling(48, temperature=0.7)
+    sampling = Sampling(48, temperature=0.7)
     requests = [
-        tiny.request(f"{policy}{n}", policy, f"{n}*{n}=?", heated, seed=n)
+        tiny.request(f"{policy}{n}", policy, f"{n}*{n}=?", sampling, seed=n)
         for n in range(4)
         for policy in EVERYONE
     ]
@@ -129,9 +132,11 @@ def test_log_probs_are_those_that_the_trainer_computes(tiny: Tiny, engine: VllmE
     assert max(abs(a - b) for a, b in zip(raw, rollouts["A0"].logprobs, strict=True)) > 0.05
 
 
-def test_truncated_sampling_reports_what_was_left_to_choose_from(tiny: Tiny, engine: VllmEngine) -> None:
-    only = Sampling(8, temperature=1.0, top_k=1)
-    rollout = play(engine, [tiny.request("one", "A", "1+1=?", only)])["one"]
+def test_truncated_sampling_reports_log_probs_of_the_truncated_distribution(
+    tiny: Tiny, engine: VllmEngine
+) -> None:
+    top_1 = Sampling(8, temperature=1.0, top_k=1)
+    rollout = play(engine, [tiny.request("one", "A", "1+1=?", top_1)])["one"]
     assert rollout.logprobs == (0.0,) * rollout.length
     assert list(rollout.token_ids) == tiny.greedy("A", "1+1=?", 8)
 
@@ -151,7 +156,7 @@ def test_a_completion_keeps_its_end_token_and_says_why_it_ended(tiny: Tiny, engi
 
 def test_a_request_submitted_later_overtakes_a_long_one(tiny: Tiny, engine: VllmEngine) -> None:
     long, short = Sampling(200, temperature=0.0), Sampling(2, temperature=0.0)
-    # A prompt that no token ends early.
+    # A prompt whose completion does not end early.
     text = next(text for text in map(str, range(50)) if len(tiny.greedy("A", text, 200)) == 200)
     engine.submit([tiny.request("long", "A", text, long), tiny.request("draft", "A", text, short)])
     order = []
@@ -162,11 +167,11 @@ def test_a_request_submitted_later_overtakes_a_long_one(tiny: Tiny, engine: Vllm
     assert order == ["draft", "challenge", "long"]
 
 
-def test_what_has_finished_waits_for_more_where_much_is_under_way(tiny: Tiny, engine: VllmEngine) -> None:
+def test_finished_rollouts_wait_for_more_while_many_are_in_flight(tiny: Tiny, engine: VllmEngine) -> None:
     """With n tokens for the n-th request, one of them ends at every step."""
     text = next(text for text in map(str, range(50)) if len(tiny.greedy("A", text, 60)) == 60)
 
-    def looks(stride: int) -> list[int]:
+    def returned(stride: int) -> list[int]:
         usual, engine.stride = engine.stride, stride
         engine.submit([tiny.request(str(n), "A", text, Sampling(n, temperature=0.0)) for n in range(1, 61)])
         sizes = []
@@ -175,10 +180,10 @@ def test_what_has_finished_waits_for_more_where_much_is_under_way(tiny: Tiny, en
         engine.stride = usual
         return sizes
 
-    assert looks(stride=1) == [1] * 60
-    assert looks(stride=3)[:8] == [3] * 8
+    assert returned(stride=1) == [1] * 60
+    assert returned(stride=3)[:8] == [3] * 8
     # An eighth of what is left: 7 of 60 leave 53, 6 of 53 leave 47, and so on to one at a time.
-    assert looks(stride=60) == [7, 6, 6, 5, 4, 4, 4, 3, 3, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1]
+    assert returned(stride=60) == [7, 6, 6, 5, 4, 4, 4, 3, 3, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1]
 
 
 def test_a_version_that_was_not_synced_is_refused(tiny: Tiny, engine: VllmEngine) -> None:
@@ -187,7 +192,7 @@ def test_a_version_that_was_not_synced_is_refused(tiny: Tiny, engine: VllmEngine
         with pytest.raises(InputError, match=rf"'A' is at version 3 .* version {version} was asked for"):
             engine.submit([tiny.request("late", "A", "1+1=?", GREEDY, version)])
     with pytest.raises(InputError, match="'C' was never synced"):
-        engine.submit([tiny.request("stranger", "C", "1+1=?", GREEDY)])
+        engine.submit([tiny.request("unknown", "C", "1+1=?", GREEDY)])
     assert engine.collect() == []
 
 
@@ -195,11 +200,13 @@ def test_weights_do_not_change_under_a_running_request(tiny: Tiny, engine: VllmE
     engine.submit([tiny.request("running", "A", "1+1=?", GREEDY)])
     with pytest.raises(RuntimeError, match="cannot change while 1 of its requests"):
         engine.sync("A", 1)
-    engine.sync("B", 1)  # nobody waits for B
+    engine.sync("B", 1)  # no request for B is running
     assert [done.request.key for done in engine.collect()] == ["running"]
 
 
-def test_a_request_that_does_not_fit_is_refused_and_says_what_would(tiny: Tiny, engine: VllmEngine) -> None:
+def test_a_request_that_does_not_fit_is_refused_with_the_length_that_would(
+    tiny: Tiny, engine: VllmEngine
+) -> None:
     request = tiny.request("big", "A", "1+1=?", Sampling(2000))
     wanted = len(request.prompt_ids) + 2000
     with pytest.raises(InputError, match=rf"max_model_len is 1024; set it to at least {wanted}"):
@@ -209,7 +216,7 @@ def test_a_request_that_does_not_fit_is_refused_and_says_what_would(tiny: Tiny, 
         engine.sleep()
 
 
-def test_old_editions_leave_no_files(tiny: Tiny, engine: VllmEngine, started: Started) -> None:
+def test_old_adapters_leave_no_files(tiny: Tiny, engine: VllmEngine, started: Started) -> None:
     for version in range(3):
         engine.sync("A", version)
     saved = [path for path, _, files in os.walk(started.adapters) if "adapter_config.json" in files]

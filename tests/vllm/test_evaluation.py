@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from agon.cli import main
+from agon.engines.options import VllmOptions
 from agon.engines.protocol import Sampling
-from agon.engines.vllm_engine import VllmEngine, VllmOptions
+from agon.engines.vllm_engine import VllmEngine
 from agon.evaluate.compare import compare, enter
-from agon.evaluate.statistics import holm
+from agon.evaluate.intervals import holm
 from tests.evaluate.tiny import save_base, save_problems, save_run
 from tests.vllm.tiny import make_tiny, play
 
@@ -23,12 +24,21 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     base = save_base(folder / "base", head_dim=32)  # vLLM's CPU attention has no smaller heads
     problems = save_problems(folder / "bits.jsonl", PROBLEMS, validation=0)
     run = save_run(folder / "pair", base, problems)
-    made = {}
+    outputs = {}
     for engine in ("transformers", "vllm"):
-        made[engine] = folder / engine
-        words = ["--engine", engine, "--output", str(made[engine]), "--max-tokens", "3", "--direction", "AB"]
+        outputs[engine] = folder / engine
+        words = [
+            "--engine",
+            engine,
+            "--output",
+            str(outputs[engine]),
+            "--max-tokens",
+            "3",
+            "--direction",
+            "AB",
+        ]
         assert main(["eval", str(run), *words]) == 0
-    return made
+    return outputs
 
 
 def test_every_arm_agrees_within_sampling_error(outputs: dict[str, Path]) -> None:
@@ -44,8 +54,8 @@ def test_every_arm_agrees_within_sampling_error(outputs: dict[str, Path]) -> Non
     assert len(contrasts) == 7
 
 
-def test_the_engines_did_sample_differently(outputs: dict[str, Path]) -> None:
-    """Or the agreement would be of a file with itself."""
+def test_the_engines_sampled_different_rollouts(outputs: dict[str, Path]) -> None:
+    """Otherwise the agreement would mean nothing."""
     one, other = ((folder / "bits-test" / "samples.jsonl").read_text() for folder in outputs.values())
     assert one != other
     results = [json.loads((folder / "bits-test" / "result.json").read_text()) for folder in outputs.values()]

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from agon.engines.options import ServerOptions
 from agon.engines.protocol import Request, Sampling, derive_seed
 from agon.engines.vllm_replica import Replica
-from agon.engines.vllm_server import ServerOptions, VllmServerEngine
+from agon.engines.vllm_server import VllmServerEngine
 from agon.errors import InputError
 from tests.vllm.servers import FLAGS, Server
 from tests.vllm.tiny import LONG, Tiny, play
@@ -37,8 +38,8 @@ def until(condition: Callable[[], bool], seconds: float = 300.0) -> None:
         time.sleep(0.1)
 
 
-def lively(tiny: Tiny, count: int, tokens: int) -> list[Request]:
-    """Requests of all policies whose rollouts their seeds decide."""
+def seeded_requests(tiny: Tiny, count: int, tokens: int) -> list[Request]:
+    """Requests of all policies, sampled with seeds of their own."""
     sampling = Sampling(tokens, temperature=0.8, top_p=0.95)
     return [
         tiny.request(f"{policy}{n}", policy, f"{n}+{n}=?", sampling, seed=derive_seed(policy, n))
@@ -54,10 +55,10 @@ def adapters(server: Server) -> dict[str, str]:
 def test_greedy_tokens_equal_peft_on_every_server_through_many_syncs(
     tiny: Tiny, servers: list[Server], engine: VllmServerEngine
 ) -> None:
-    # More syncs than a server has slots: old editions linger there and must never answer.
+    # More syncs than a server has slots: old adapters stay loaded there and must never be used.
     for version in range(1, 5):
         for policy in ("A", "B"):
-            tiny.disturb(policy, seed=200 + version)
+            tiny.change_weights(policy, seed=200 + version)
             engine.sync(policy, version)
         requests = [
             tiny.request(f"{policy}{copy}", policy, LONG, GREEDY, version * (policy != "base"))
@@ -76,13 +77,13 @@ def test_greedy_tokens_equal_peft_on_every_server_through_many_syncs(
 
 
 def test_log_probs_are_those_that_the_trainer_computes(tiny: Tiny, engine: VllmServerEngine) -> None:
-    requests = lively(tiny, 4, 32)
-    heated = [
+    requests = seeded_requests(tiny, 4, 32)
+    at_temperature = [
         Request(r.key, r.prompt_ids, r.policy, r.version, Sampling(32, temperature=0.7), r.seed)
         for r in requests
     ]
-    rollouts = play(engine, heated)
-    for request in heated:
+    rollouts = play(engine, at_temperature)
+    for request in at_temperature:
         rollout = rollouts[request.key]
         expected = tiny.logprobs(request.policy, request.prompt_ids, rollout.token_ids, 0.7)
         assert rollout.logprobs == pytest.approx(expected, abs=1e-4)
@@ -95,31 +96,31 @@ def test_a_version_that_was_not_synced_is_refused(tiny: Tiny, engine: VllmServer
     assert engine.collect() == []
 
 
-def test_a_request_that_no_server_would_take_ends_with_the_reason(
+def test_a_request_that_no_server_accepts_ends_with_the_reason(
     tiny: Tiny, servers: list[Server], engine: VllmServerEngine
 ) -> None:
     with pytest.raises(InputError, match="max_model_len is 1024; set it to at least"):
         engine.submit([tiny.request("big", "A", "1+1=?", Sampling(2000, temperature=0.0))])
     assert engine.collect() == []
-    engine.submit([Request("strange", (99_999,), "A", 0, GREEDY, 0)])
+    engine.submit([Request("bad token", (99_999,), "A", 0, GREEDY, 0)])
     with pytest.raises(InputError, match=f"The server {servers[0].url[:16]}.* refuses a request: .*vocab"):
         engine.collect()
 
 
-def test_a_server_killed_mid_flight_is_left_out_and_comes_back(
+def test_a_server_killed_with_requests_in_flight_is_excluded_and_comes_back(
     tiny: Tiny, servers: list[Server], engine: VllmServerEngine
 ) -> None:
-    requests = lively(tiny, 16, 120)
+    requests = seeded_requests(tiny, 16, 120)
     whole = play(engine, requests)
     until(lambda: set(engine.replicas().values()) == {"ready"})
 
     engine.submit(requests)
     arrived = {done.request.key: done.rollout for done in engine.collect()}
-    assert len(arrived) < len(requests)  # the rest is under way, on both servers
+    assert len(arrived) < len(requests)  # the rest is in flight, on both servers
     servers[1].kill()
     while finished := engine.collect():
         arrived.update({done.request.key: done.rollout for done in finished})
-    # Seeds make what was done again the same as what was lost.
+    # The same seeds make the retried rollouts equal to the lost ones.
     assert {key: rollout.token_ids for key, rollout in arrived.items()} == {
         key: rollout.token_ids for key, rollout in whole.items()
     }
@@ -127,8 +128,8 @@ def test_a_server_killed_mid_flight_is_left_out_and_comes_back(
     assert states[servers[0].url] == "ready"
     assert states[servers[1].url] != "ready"
 
-    # The run goes on with one, and the other is given the newest weights when it returns.
-    tiny.disturb("A", seed=300)
+    # The run continues on one server, and the other loads the newest weights when it returns.
+    tiny.change_weights("A", seed=300)
     engine.sync("A", 1)
     servers[1].start()
     servers[1].wait()
@@ -139,14 +140,14 @@ def test_a_server_killed_mid_flight_is_left_out_and_comes_back(
     assert [list(rollout.token_ids) for rollout in rollouts.values()] == [expected] * 8
 
 
-def test_a_server_that_hangs_is_left_out_too(tiny: Tiny, servers: list[Server]) -> None:
+def test_a_server_that_hangs_is_excluded_too(tiny: Tiny, servers: list[Server]) -> None:
     urls = [server.url for server in servers]
     quick = ServerOptions(heartbeat_s=0.3, control_timeout_s=10.0)
     engine = VllmServerEngine(urls, tiny.pair, tiny.chat.decode, tiny.stop_ids, quick)
     for policy in ("A", "B"):
         engine.sync(policy, 0)
     until(lambda: set(engine.replicas().values()) == {"ready"})
-    requests = lively(tiny, 16, 120)
+    requests = seeded_requests(tiny, 16, 120)
     try:
         servers[0].freeze(True)
         assert len(play(engine, requests)) == len(requests)
@@ -157,11 +158,11 @@ def test_a_server_that_hangs_is_left_out_too(tiny: Tiny, servers: list[Server]) 
 
 
 def test_without_any_server_there_is_one_clear_error(tiny: Tiny, tmp_path: Path) -> None:
-    nowhere = [Server(tiny.path, tmp_path / "log").url for _ in range(2)]
+    unused = [Server(tiny.path, tmp_path / "log").url for _ in range(2)]
     impatient = ServerOptions(heartbeat_s=0.1, patience_s=1.0)
     with pytest.raises(InputError, match="None of 2 vLLM servers can answer") as refusal:
-        VllmServerEngine(nowhere, tiny.pair, tiny.chat.decode, tiny.stop_ids, impatient)
-    assert all(url in str(refusal.value) for url in nowhere)
+        VllmServerEngine(unused, tiny.pair, tiny.chat.decode, tiny.stop_ids, impatient)
+    assert all(url in str(refusal.value) for url in unused)
 
 
 def test_a_server_with_raw_log_probs_is_refused_at_once(tiny: Tiny, tmp_path: Path) -> None:

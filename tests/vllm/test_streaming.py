@@ -1,4 +1,4 @@
-"""What the arena plays on vLLM depends on seeds alone, never on when or in what order things finish."""
+"""What the arena plays on vLLM depends on seeds only, never on when or in what order things finish."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from agon.arena import Arena
+from agon.engines.options import VllmOptions
 from agon.engines.protocol import Capabilities, Engine, Finished, Request, Sampling
-from agon.engines.vllm_engine import VllmEngine, VllmOptions
+from agon.engines.vllm_engine import VllmEngine
 from agon.game.duel import Duel, Entry
 from agon.game.methods import METHODS
 from agon.judges.pool import JudgePool
@@ -20,11 +21,11 @@ VERSIONS = {"A": 0, "B": 0}
 
 
 class Streamed:
-    """Passes everything on, and remembers whether challenges joined drafts that were under way."""
+    """Passes everything on, and records whether challenges were submitted while drafts were in flight."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._under_way: set[str] = set()
+        self._in_flight: set[str] = set()
         self.overlapped = False
 
     @property
@@ -36,13 +37,13 @@ class Streamed:
 
     def submit(self, requests: Sequence[Request]) -> None:
         challenges = any("challenge" in request.key for request in requests)
-        self.overlapped |= challenges and any("draft" in key for key in self._under_way)
-        self._under_way |= {request.key for request in requests}
+        self.overlapped |= challenges and any("draft" in key for key in self._in_flight)
+        self._in_flight |= {request.key for request in requests}
         self._engine.submit(requests)
 
     def collect(self) -> list[Finished]:
         finished = self._engine.collect()
-        self._under_way -= {done.request.key for done in finished}
+        self._in_flight -= {done.request.key for done in finished}
         return finished
 
     def sleep(self) -> None:
@@ -56,7 +57,7 @@ class Streamed:
 
 
 class Barrier(Streamed):
-    """Hands nothing back before everything is done, and then in the order of the requests, as a plain
+    """Returns nothing before everything is done, and then in the order of the requests, as a plain
     call of vLLM does: challenges wait for the last draft."""
 
     def __init__(self, engine: Engine) -> None:
@@ -75,22 +76,22 @@ class Barrier(Streamed):
 
 
 class Scrambled(Barrier):
-    """Hands back a few at a time, drawn from all that is done: the challenges' batches are others."""
+    """Returns a few at a time, drawn at random from all that is done, so that challenges are batched differently."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        self._luck = random.Random(0)
+        self._random = random.Random(0)
         self._done: list[Finished] = []
 
     def collect(self) -> list[Finished]:
         self._done += super().collect()
-        self._luck.shuffle(self._done)
+        self._random.shuffle(self._done)
         few, self._done = self._done[:3], self._done[3:]
         return few
 
 
 @pytest.fixture(scope="module")
-def engine(made: Tiny) -> Iterator[VllmEngine]:
+def engine(shared_tiny: Tiny) -> Iterator[VllmEngine]:
     options = VllmOptions(
         dtype="float32",
         max_model_len=1024,
@@ -98,7 +99,9 @@ def engine(made: Tiny) -> Iterator[VllmEngine]:
         enforce_eager=True,
         extra={"enable_chunked_prefill": False},  # as training and evaluation set it on a CPU
     )
-    started = VllmEngine(str(made.path), made.pair, made.chat.decode, made.stop_ids, options)
+    started = VllmEngine(
+        str(shared_tiny.path), shared_tiny.pair, shared_tiny.chat.decode, shared_tiny.stop_ids, options
+    )
     for policy, version in VERSIONS.items():
         started.sync(policy, version)
     yield started
@@ -107,22 +110,22 @@ def engine(made: Tiny) -> Iterator[VllmEngine]:
 
 @pytest.fixture(scope="module")
 def judge() -> Iterator[JudgePool]:
-    with JudgePool("tests.tiny:last_box", workers=1, deadline=120.0) as pool:
+    with JudgePool("tests.last_box:last_box", workers=1, deadline=120.0) as pool:
         yield pool
 
 
-def play(made: Tiny, engine: Engine, judge: JudgePool) -> list[Duel]:
-    groups = Arena(engine, made.chat, judge).play(
+def play(shared_tiny: Tiny, engine: Engine, judge: JudgePool) -> list[Duel]:
+    groups = Arena(engine, shared_tiny.chat, judge).play(
         task().splits["train"][:6], METHODS["agon"], drafts=6, sampling=SAMPLING, versions=VERSIONS
     )
     return [duel for group in groups for duel in group]
 
 
 @pytest.fixture(scope="module")
-def streamed(made: Tiny, engine: VllmEngine, judge: JudgePool) -> list[Duel]:
-    """The duels to compare with, which have something to differ in."""
+def streamed(shared_tiny: Tiny, engine: VllmEngine, judge: JudgePool) -> list[Duel]:
+    """The duels to compare with; they differ enough for the comparison to mean something."""
     stream = Streamed(engine)
-    duels = play(made, stream, judge)
+    duels = play(shared_tiny, stream, judge)
     assert stream.overlapped
     assert len({entry.rollout.text for entry in entries(duels)}) == len(entries(duels)) == 72
     assert {entry.rollout.finish_reason for entry in entries(duels)} == {"stop", "length"}
@@ -136,7 +139,7 @@ def entries(duels: Sequence[Duel]) -> list[Entry]:
 
 
 def without_noise(entry: Entry) -> Entry:
-    """Without how long judging took, and without log-probs, whose last bits are the batch's."""
+    """Without the time that judging took, and without log-probs, whose last bits depend on the batch."""
     return replace(
         entry, verdict=replace(entry.verdict, seconds=0.0), rollout=replace(entry.rollout, logprobs=())
     )
@@ -152,14 +155,14 @@ def assert_same(duels: Sequence[Duel], others: Sequence[Duel]) -> None:
 
 
 def test_streaming_plays_the_duels_of_a_barrier(
-    made: Tiny, engine: VllmEngine, judge: JudgePool, streamed: list[Duel]
+    shared_tiny: Tiny, engine: VllmEngine, judge: JudgePool, streamed: list[Duel]
 ) -> None:
     barrier = Barrier(engine)
-    assert_same(streamed, play(made, barrier, judge))
+    assert_same(streamed, play(shared_tiny, barrier, judge))
     assert not barrier.overlapped
 
 
-def test_the_order_of_finishing_changes_nothing_that_is_learned(
-    made: Tiny, engine: VllmEngine, judge: JudgePool, streamed: list[Duel]
+def test_the_order_of_finishing_changes_no_duel(
+    shared_tiny: Tiny, engine: VllmEngine, judge: JudgePool, streamed: list[Duel]
 ) -> None:
-    assert_same(streamed, play(made, Scrambled(engine), judge))
+    assert_same(streamed, play(shared_tiny, Scrambled(engine), judge))

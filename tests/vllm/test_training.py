@@ -1,4 +1,4 @@
-"""Training on vLLM: four steps in process, four with the model in a child of it, and four on two servers of
+"""Training on vLLM: four steps in process, four with the model in a child process, and four on two servers of
 which one dies in the middle."""
 
 from pathlib import Path
@@ -16,32 +16,32 @@ from tests.vllm.tiny import Tiny
 STEPS = 4
 
 
-class Witness(TrainerCallback):
-    """Takes the fingerprints of base and policies after every step."""
+class Fingerprints(TrainerCallback):
+    """Records the fingerprints of base and policies after every step."""
 
     def __init__(self, ours: AgonTrainer) -> None:
         self.ours = ours
-        self.seen = [self._now()]
+        self.history = [self._current()]
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self.seen.append(self._now())
+        self.history.append(self._current())
 
-    def _now(self) -> dict[str, str]:
+    def _current(self) -> dict[str, str]:
         return {name: self.ours.pair.fingerprint(name) for name in ("base", "A", "B")}
 
 
 def trainer(base: Path, folder: Path, **options: Any) -> AgonTrainer:
     args = config(folder, max_steps=STEPS, vllm_max_model_length=1024, vllm_enforce_eager=True, **options)
-    made = AgonTrainer(str(base), tiny.task(), args)
-    made.remove_callback(PrinterCallback)
-    return made
+    trainer = AgonTrainer(str(base), tiny.task(), args)
+    trainer.remove_callback(PrinterCallback)
+    return trainer
 
 
-def check(ours: AgonTrainer, witness: Witness) -> None:
-    """Both policies learned in every step from rollouts of their present weights, and the base stood still."""
+def check(ours: AgonTrainer, fingerprints: Fingerprints) -> None:
+    """Both policies learned in every step from rollouts of their current weights, and the base did not change."""
     for policy in "AB":
-        assert len({now[policy] for now in witness.seen}) == STEPS + 1
-    assert len({now["base"] for now in witness.seen}) == 1
+        assert len({step[policy] for step in fingerprints.history}) == STEPS + 1
+    assert len({step["base"] for step in fingerprints.history}) == 1
     duels = list(ours.run.duels())
     assert len(duels) == STEPS * 4 * 4
     for duel in duels:
@@ -54,11 +54,11 @@ def check(ours: AgonTrainer, witness: Witness) -> None:
 
 def trained(base: Path, folder: Path, **options: Any) -> AgonTrainer:
     ours = trainer(base, folder, engine="vllm", **options)
-    witness = Witness(ours)
-    ours.add_callback(witness)
+    fingerprints = Fingerprints(ours)
+    ours.add_callback(fingerprints)
     ours.train()
     ours.close()
-    check(ours, witness)
+    check(ours, fingerprints)
     return ours
 
 
@@ -71,21 +71,21 @@ def played(ours: AgonTrainer) -> list[tuple[int, str, str]]:
 
 
 def test_four_steps_in_process_in_a_child_and_on_servers_that_die_learn_the_same(
-    made: Tiny, servers: list[Server], tmp_path: Path
+    shared_tiny: Tiny, servers: list[Server], tmp_path: Path
 ) -> None:
-    inside = trained(made.path, tmp_path / "inside")
-    child = trained(made.path, tmp_path / "child", vllm_worker_process=True)
+    inside = trained(shared_tiny.path, tmp_path / "inside")
+    child = trained(shared_tiny.path, tmp_path / "child", vllm_worker_process=True)
     assert played(child) == played(inside)
 
     outside = trainer(
-        made.path,
+        shared_tiny.path,
         tmp_path / "outside",
         engine="vllm-server",
         vllm_servers=[server.url for server in servers],
     )
     assert isinstance(outside.engine, VllmServerEngine)
-    other = Witness(outside)
-    outside.add_callback(other)
+    fingerprints = Fingerprints(outside)
+    outside.add_callback(fingerprints)
 
     def kill_one(done: int, wanted: int) -> None:
         if outside.state.global_step == 1 and 0 < done < wanted and servers[1].running:
@@ -97,7 +97,7 @@ def test_four_steps_in_process_in_a_child_and_on_servers_that_die_learn_the_same
     assert outside.engine.replicas()[servers[0].url] == "ready"
     assert outside.engine.replicas()[servers[1].url] != "ready"
     outside.close()
-    check(outside, other)
+    check(outside, fingerprints)
 
-    # The same vLLM with the same seeds: that one server died changed nothing that was learned.
+    # The same vLLM with the same seeds: the death of one server changed no duel.
     assert played(outside) == played(inside)

@@ -1,4 +1,4 @@
-"""The model in a child process, as on a GPU: the same rollouts, and nothing left behind."""
+"""The model in a child process, as on a GPU: the same rollouts, and no process left behind."""
 
 import os
 import signal
@@ -7,16 +7,17 @@ from multiprocessing import active_children
 
 import pytest
 
+from agon.engines.options import VllmOptions
 from agon.engines.protocol import Sampling, derive_seed
-from agon.engines.vllm_engine import VllmEngine, VllmOptions
+from agon.engines.vllm_engine import VllmEngine
 from tests.vllm.tiny import LONG, Tiny, play
 
-HERE = VllmOptions(dtype="float32", max_model_len=1024, max_num_seqs=64, enforce_eager=True)
-IN_A_CHILD = replace(HERE, worker_process=True)
+IN_PROCESS = VllmOptions(dtype="float32", max_model_len=1024, max_num_seqs=64, enforce_eager=True)
+IN_A_CHILD = replace(IN_PROCESS, worker_process=True)
 
 
-def start(made: Tiny, options: VllmOptions) -> VllmEngine:
-    engine = VllmEngine(str(made.path), made.pair, made.chat.decode, made.stop_ids, options)
+def start(tiny: Tiny, options: VllmOptions) -> VllmEngine:
+    engine = VllmEngine(str(tiny.path), tiny.pair, tiny.chat.decode, tiny.stop_ids, options)
     for policy in ("A", "B"):
         engine.sync(policy, 0)
     return engine
@@ -33,14 +34,14 @@ def test_a_child_samples_what_this_process_does_and_ends_with_its_engine(tiny: T
         for n in range(6)
         for policy in ("A", "B", "base")
     ]
-    here = start(tiny, HERE)
+    engine = start(tiny, IN_PROCESS)
     assert workers() == []
-    expected = play(here, requests)
-    here.close()
+    expected = play(engine, requests)
+    engine.close()
 
     engine = start(tiny, IN_A_CHILD)
     [worker] = workers()
-    os.kill(worker, signal.SIGINT)  # as Ctrl-C does, which is for the trainer to answer
+    os.kill(worker, signal.SIGINT)  # as Ctrl-C does, which the trainer handles
     rollouts = play(engine, requests)
     assert {key: rollout.token_ids for key, rollout in rollouts.items()} == {
         key: rollout.token_ids for key, rollout in expected.items()
@@ -48,7 +49,7 @@ def test_a_child_samples_what_this_process_does_and_ends_with_its_engine(tiny: T
     for key, rollout in rollouts.items():
         assert rollout.logprobs == pytest.approx(expected[key].logprobs, abs=1e-5)
 
-    tiny.disturb("A", seed=7)
+    tiny.change_weights("A", seed=7)
     engine.sync("A", 1)
     rollout = play(engine, [tiny.request("new", "A", LONG, greedy, version=1)])["new"]
     assert list(rollout.token_ids) == tiny.greedy("A", LONG, 24)
@@ -57,7 +58,7 @@ def test_a_child_samples_what_this_process_does_and_ends_with_its_engine(tiny: T
     assert workers() == []
 
 
-def test_a_child_that_dies_is_an_error_and_not_a_long_wait(tiny: Tiny) -> None:
+def test_a_child_that_dies_is_an_error_at_once(tiny: Tiny) -> None:
     engine = start(tiny, IN_A_CHILD)
     engine.submit([tiny.request("long", "A", "1+1=?", Sampling(900))])
     [worker] = workers()

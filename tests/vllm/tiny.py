@@ -1,4 +1,4 @@
-"""A tiny real Qwen3 with two adapters far enough apart to tell, and what PEFT itself says of them."""
+"""A tiny real Qwen3 with two clearly different adapters, and what PEFT itself computes with them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -33,9 +33,9 @@ class Tiny:
         return Request(key, prompt, policy, version, sampling, seed)
 
     def greedy(self, policy: str, text: str, tokens: int) -> list[int]:
-        """What transformers and PEFT generate from the pair's present weights."""
+        """What transformers and PEFT generate from the pair's current weights."""
         prompt = torch.tensor([self.chat.encode([{"role": "user", "content": text}])])
-        with self.pair.speaking(policy), torch.inference_mode():
+        with self.pair.using(policy), torch.inference_mode():
             # Attention of ones: some prompts contain the padding token's neighbours, none is padded.
             output = self.pair.model.generate(
                 input_ids=prompt,
@@ -47,17 +47,17 @@ class Tiny:
         return output[0, prompt.shape[1] :].tolist()
 
     def logprobs(
-        self, policy: str, prompt: Sequence[int], completion: Sequence[int], heat: float
+        self, policy: str, prompt: Sequence[int], completion: Sequence[int], temperature: float
     ) -> list[float]:
         """The log-softmax, at a temperature, that the trainer would compute."""
         tokens = torch.tensor([[*prompt, *completion]])
-        with self.pair.speaking(policy), torch.inference_mode():
-            logits = self.pair.model(input_ids=tokens).logits[0, len(prompt) - 1 : -1] / heat
+        with self.pair.using(policy), torch.inference_mode():
+            logits = self.pair.model(input_ids=tokens).logits[0, len(prompt) - 1 : -1] / temperature
         picked = logits.log_softmax(-1).gather(-1, torch.tensor(completion)[:, None])
         return picked[:, 0].tolist()
 
-    def disturb(self, policy: str, seed: int) -> None:
-        """What an optimizer step does to a policy, only larger."""
+    def change_weights(self, policy: str, seed: int) -> None:
+        """Change a policy as an optimizer step does, only more."""
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
             for _, weight in self.pair.weights(policy):
@@ -66,13 +66,13 @@ class Tiny:
 
 def make_tiny(folder: Path) -> Tiny:
     words = tokenizer()
-    # Heads of 32 are the smallest that vLLM's CPU attention takes; large weights make tokens tell.
+    # Heads of 32 are the smallest that vLLM's CPU attention supports; with large weights, adapters change tokens.
     base = model("qwen3", hidden_size=64, head_dim=32, initializer_range=0.2, tie_word_embeddings=False)
     base.save_pretrained(folder)
     words.save_pretrained(folder)
     pair = Pair.create(base, Adapters(rank=16, noise=0.3))
     tiny = Tiny(folder, pair, Chat(words, "boxed"), stop_ids(pair.model.get_base_model(), words))
-    tiny.disturb("A", seed=1)  # A starts as the base, and must not be taken for it
+    tiny.change_weights("A", seed=1)  # A starts equal to the base, and must be told apart from it
     return tiny
 
 

@@ -1,8 +1,6 @@
-"""The embedded default: a tiny base reasoner that ships with the package, and how it was made.
+"""The embedded default: the tiny base that ships with the package, and the recipe of `agon train` without arguments.
 
-`traces` says how it reasons, `tokenizer` how it reads, `pretrain` makes it from nothing
-(`python -m agon.embedded.pretrain`), and `quality` measures what a base must have before it is worth
-training: `base/README.md` holds the figures.
+`base/README.md` says what the base can do and how `scripts/pretraining` made it.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Between messages and tokens: the chat template of a model and the dialect it writes."""
+"""From messages to tokens and back: the chat template of a model and the dialect it writes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ class Chat:
         self.control_tokens = tuple(
             token for token in tokenizer.all_special_tokens if not token.isalnum() and len(token) > 1
         )
-        # Templates such as Qwen3.5's open the private block themselves, at the end of the prompt.
+        # Templates such as Qwen3.5's open the private reasoning block themselves, at the end of the prompt.
         prompt = self.render([{"role": "user", "content": "x"}])
         self.prefilled = self.dialect.private and prompt.rstrip().endswith(self.dialect.opens)
 
@@ -41,7 +41,7 @@ class Chat:
         return self.encode_all([messages])[0]
 
     def encode_all(self, prompts: Sequence[Sequence[Message]]) -> list[tuple[int, ...]]:
-        """Prompts as tokens. A fast tokenizer shares them out among the cores."""
+        """Prompts as tokens. A fast tokenizer encodes a list on all cores."""
         if not prompts:
             return []
         texts = [self.render(messages) for messages in prompts]
@@ -49,7 +49,7 @@ class Chat:
         return [tuple(token_ids) for token_ids in encoded["input_ids"]]
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """A completion as text. Special tokens stay (a dialect may be written in them), the end goes."""
+        """A completion as text. Special tokens stay (a dialect may use them), except those that end it."""
         ends = {self.tokenizer.eos_token_id, self.tokenizer.pad_token_id}
         kept = list(token_ids)
         while kept and (kept[-1] in ends or self._ends_turn(kept[-1])):
@@ -66,10 +66,10 @@ class Chat:
 
 
 def pick_dialect(tokenizer: Any) -> str:
-    """The dialect of a model, read off its chat template and vocabulary.
+    """The dialect of a model, inferred from its chat template.
 
     Gemma 4 has its channel tokens, the Qwen families with a thinking mode mention <think> in their
-    template; whatever has neither is an instruct model and boxes its answer.
+    template; a model with neither is an instruct model and boxes its answer.
     """
     template = tokenizer.chat_template or ""
     if "<|channel>" in template:

@@ -1,9 +1,9 @@
-"""What samples: one protocol for every engine.
+"""What every engine does: one protocol.
 
-An engine takes requests, each for one completion of one prompt by one policy, and hands back
-rollouts as they finish, in whatever order. It holds both policies at once; syncing a policy moves
-its adapter and nothing else. Given its seed, a request's rollout does not depend on what else is in
-the batch or on what finishes first.
+An engine takes requests, each for one completion of one prompt by one policy, and returns rollouts
+as they finish, in any order. It holds both policies at once; syncing a policy moves its adapter and
+nothing else. Given its seed, a request's rollout does not depend on what else is in the batch or on
+what finishes first.
 """
 
 import hashlib
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from agon.errors import InputError
 from agon.game.rollout import Rollout
 
 
@@ -28,7 +29,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Request:
-    """One completion wanted: of this prompt, by this policy at this version, with this seed.
+    """One completion that is wanted: of this prompt, by this policy at this version, with this seed.
 
     `key` is the caller's name for it and comes back with the rollout.
     """
@@ -43,7 +44,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Finished:
-    """A request and what came of it."""
+    """A request and its rollout."""
 
     request: Request
     rollout: Rollout
@@ -51,7 +52,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What callers may count on."""
+    """What callers may rely on."""
 
     name: str
     streams: bool  # rollouts arrive while others are still being sampled
@@ -66,19 +67,19 @@ class Engine(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     def sync(self, policy: str, version: int) -> None:
-        """Make the policy's present weights answer requests for this version, and older ones none."""
+        """Sample requests for this version from the policy's current weights; older versions are refused."""
 
     def submit(self, requests: Sequence[Request]) -> None:
-        """Queue requests. A version that was not synced is refused."""
+        """Queue requests. One for a version that was not synced is refused."""
 
     def collect(self) -> list[Finished]:
         """Wait until something finishes and return it; an empty list means nothing is pending."""
 
     def sleep(self) -> None:
-        """Free what can be freed while the trainer computes; nothing where weights are its own."""
+        """Free what can be freed while the trainer computes; nothing if the weights are the trainer's own."""
 
     def wake(self) -> None:
-        """Be ready to sample again."""
+        """Get ready to sample again."""
 
     def close(self) -> None: ...
 
@@ -87,3 +88,23 @@ def derive_seed(*parts: object) -> int:
     """A seed for one request from what identifies it, the same on every machine and in any order."""
     text = "\x1f".join(str(part) for part in parts)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+
+
+def check_request(request: Request, versions: dict[str, int], max_model_len: int | None = None) -> None:
+    """Refuse a request for weights that an engine does not have, or for more tokens than fit."""
+    synced = versions.get(request.policy)
+    if synced != request.version:
+        state = "was never synced to" if synced is None else f"is at version {synced} in"
+        raise InputError(
+            f"Policy '{request.policy}' {state} this engine, but version {request.version} was asked for; "
+            "sync it first."
+        )
+    if not request.prompt_ids:
+        raise InputError(f"Request '{request.key}' has an empty prompt.")
+    wanted = len(request.prompt_ids) + request.sampling.max_tokens
+    if max_model_len is not None and wanted > max_model_len:
+        raise InputError(
+            f"Request '{request.key}' has {len(request.prompt_ids)} prompt tokens and asks for "
+            f"{request.sampling.max_tokens} more, but this engine's max_model_len is {max_model_len}; "
+            f"set it to at least {wanted}."
+        )

@@ -1,7 +1,7 @@
-"""Drawing tokens so that a request's luck is its own.
+"""Drawing tokens so that a request's tokens depend on its own seed and on no other request.
 
-Each request has its own stream of uniform numbers, a function of its seed alone, and a token is
-found by inverting the cumulative distribution at the next number of the stream. The warpers are
+Each request has its own stream of uniform random numbers, a function of its seed alone, and a token
+is found by inverting the cumulative distribution at the next number of the stream. The warpers are
 those of transformers, in the order in which `generate` applies them.
 """
 
@@ -35,8 +35,8 @@ def warpers(sampling: Sampling) -> LogitsProcessorList:
     return chosen
 
 
-class Luck:
-    """The uniform numbers of a batch of requests, drawn in blocks as the completions grow."""
+class UniformStreams:
+    """The uniform random numbers of a batch of requests, drawn in blocks as the completions grow."""
 
     BLOCK = 256
 
@@ -52,14 +52,16 @@ class Luck:
         return torch.from_numpy(block[rows, position % self.BLOCK])
 
 
-def draw(logits: torch.Tensor, sampling: Sampling, luck: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def draw(
+    logits: torch.Tensor, sampling: Sampling, uniforms: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """One token per row from processed logits, and its log-probability under them."""
     logprobs = logits.float().log_softmax(-1)
     if sampling.temperature == 0.0:
         tokens = logits.argmax(-1, keepdim=True)
     else:
         cumulative = logprobs.exp().cumsum(-1)
-        # Scaled to the last entry, which rounding leaves a little off 1.
-        threshold = luck.to(cumulative)[:, None] * cumulative[:, -1:]
+        # Scaled to the last entry, which is not exactly 1 because of rounding.
+        threshold = uniforms.to(cumulative)[:, None] * cumulative[:, -1:]
         tokens = torch.searchsorted(cumulative, threshold, right=True).clamp(max=logits.shape[-1] - 1)
     return tokens[:, 0], logprobs.gather(-1, tokens)[:, 0]

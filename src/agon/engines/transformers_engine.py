@@ -1,8 +1,8 @@
 """Sampling with transformers from the trainer's own weights: the default on a CPU.
 
 Requests of one policy are sampled together, sorted by prompt length; a prompt that many requests
-share is prefilled once; rows that have finished leave the batch. What it leaves out: paged memory
-and admission of new requests into a running batch (use vLLM for those).
+share is prefilled once; rows that have finished leave the batch. What it leaves out: paged attention
+and adding new requests to a running batch (use vLLM for those).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,9 +13,8 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from agon.engines.protocol import Capabilities, Finished, Request
-from agon.engines.sampler import Luck, draw, warpers
-from agon.errors import InputError
+from agon.engines.protocol import Capabilities, Finished, Request, check_request
+from agon.engines.sampler import UniformStreams, draw, warpers
 from agon.game.rollout import Rollout
 from agon.policies.pair import BASE, Pair
 
@@ -48,13 +47,7 @@ class TransformersEngine:
 
     def submit(self, requests: Sequence[Request]) -> None:
         for request in requests:
-            if self._versions.get(request.policy) != request.version:
-                raise InputError(
-                    f"Policy '{request.policy}' is at version {self._versions.get(request.policy)} in this "
-                    f"engine, but version {request.version} was asked for; sync it first."
-                )
-            if not request.prompt_ids:
-                raise InputError(f"Request '{request.key}' has an empty prompt.")
+            check_request(request, self._versions)
         self._pending += requests
 
     def collect(self) -> list[Finished]:
@@ -62,7 +55,7 @@ class TransformersEngine:
             return []
         batch = self._next_batch()
         model = self._pair.model
-        with self._pair.speaking(batch[0].policy), _evaluating(model), torch.inference_mode():
+        with self._pair.using(batch[0].policy), _evaluating(model), torch.inference_mode():
             sampled = _Batch(batch, self._stop_ids, self._pad_id).run(model)
         return [
             Finished(
@@ -88,7 +81,7 @@ class TransformersEngine:
         self._pending.clear()
 
     def _next_batch(self) -> list[Request]:
-        """The oldest request's kind (policy and sampling), like lengths together, up to `max_rows`."""
+        """Requests with the oldest one's policy and sampling, the shortest prompts first, up to `max_rows`."""
         first = self._pending[0]
         same = [
             index
@@ -106,7 +99,7 @@ class TransformersEngine:
 
 @dataclass
 class _Row:
-    """A completion in the making."""
+    """A completion so far."""
 
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -116,7 +109,7 @@ class _Row:
 class _Batch:
     """One batch from prefill to its last token."""
 
-    # Rows leave a batch in groups: each departure copies the cache.
+    # Finished rows are removed in groups, because each removal copies the cache.
     SHRINK_BELOW = 0.75
 
     def __init__(self, requests: Sequence[Request], stop_ids: torch.Tensor, pad_id: int) -> None:
@@ -125,7 +118,7 @@ class _Batch:
         self.stop_ids = stop_ids
         self.pad_id = pad_id
         self.rows = [_Row() for _ in requests]
-        self.luck = Luck([request.seed for request in requests])
+        self.uniforms = UniformStreams([request.seed for request in requests])
         self.warp = warpers(self.sampling)
 
     def run(self, model: nn.Module) -> list[_Row]:
@@ -138,7 +131,7 @@ class _Batch:
             scores = logits
             if self.warp:
                 scores = self.warp(cast(torch.LongTensor, context), cast(torch.FloatTensor, logits.float()))
-            tokens, logprobs = draw(scores, self.sampling, self.luck.at(position, live))
+            tokens, logprobs = draw(scores, self.sampling, self.uniforms.at(position, live))
             stops = torch.isin(tokens, stop_ids) & running
             self._record(live, running, tokens, logprobs, stops)
             running &= ~stops
@@ -209,7 +202,7 @@ class _Batch:
 
 @contextmanager
 def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode for the length of a block: no dropout, no gradient checkpointing."""
+    """Evaluation mode within a block: no dropout, no gradient checkpointing."""
     training = model.training
     model.eval()
     try:
@@ -219,7 +212,7 @@ def _evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def stop_ids(model: nn.Module, tokenizer: Any) -> list[int]:
-    """Every token that ends a completion: the tokenizer's end and whatever the model declares."""
+    """Every token that ends a completion: the tokenizer's end token and those that the model declares."""
     declared = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     ids = [declared] if isinstance(declared, int) else list(declared or [])
     return sorted({*ids, tokenizer.eos_token_id})

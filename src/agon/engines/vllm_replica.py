@@ -1,4 +1,4 @@
-"""One `vllm serve` process, as seen over HTTP: its health, its adapters, its completions."""
+"""One `vllm serve` process over HTTP: its health, its adapters, its completions."""
 
 import http.client
 import json
@@ -8,20 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from agon.engines.editions import Edition
+from agon.engines.adapter_store import StoredAdapter
 from agon.engines.protocol import Request
 from agon.errors import InputError
 from agon.game.rollout import FinishReason
 
-START = "vllm serve MODEL --enable-lora --max-loras 3 --max-lora-rank RANK --logprobs-mode processed_logprobs"
+SERVE_COMMAND = (
+    "vllm serve MODEL --enable-lora --max-loras 3 --max-lora-rank RANK --logprobs-mode processed_logprobs"
+)
 
 
 class ReplicaError(Exception):
-    """A replica cannot be used for now: it is gone, broken, or has lost its adapters."""
+    """A server cannot be used for now: it is unreachable, broken, or has lost its adapters."""
 
 
-class UnfitError(ReplicaError):
-    """A replica answers but was started in a way that does not serve; waiting will not help."""
+class MisconfiguredError(ReplicaError):
+    """A server answers but was started with settings that do not work here; waiting will not help."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Answer:
 
 
 class Replica:
-    """Speaks to one server. Every fault of the server is a ReplicaError; a bad request an InputError."""
+    """A client of one server. Every fault of the server is a ReplicaError, a bad request an InputError."""
 
     def __init__(self, url: str, control_timeout_s: float, timeout_s: float, api_key: str | None) -> None:
         parts = urlsplit(url if "//" in url else f"http://{url}")
@@ -42,7 +44,7 @@ class Replica:
             raise InputError(f"'{url}' is not the address of a server; write it as http://host:port.")
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._parts = parts
-        # An address may be given with the /v1 that OpenAI clients want.
+        # An address may be given with the /v1 that OpenAI clients need.
         self._prefix = parts.path.rstrip("/").removesuffix("/v1")
         self._control_timeout_s = control_timeout_s
         self._timeout_s = timeout_s
@@ -50,12 +52,12 @@ class Replica:
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
         self._open: set[http.client.HTTPConnection] = set()
-        # Kept here by the engine, under its lock.
+        # The engine's view of this server, changed only under the engine's lock.
         self.ready = False
-        self.outstanding = 0
-        self.strikes = 0  # failures since the last completion
-        self.trouble: ReplicaError | None = None
-        self.tried = -1  # the generation of adapters that was last tried on it
+        self.in_flight = 0
+        self.failures = 0  # since the last completion
+        self.error: ReplicaError | None = None  # why it is not ready
+        self.tried_generation = -1  # of the adapters that it was last given, whether it took them or not
 
     def check_health(self) -> None:
         status, _ = self._call("GET", "/health", timeout_s=self._control_timeout_s)
@@ -63,36 +65,36 @@ class Replica:
             raise ReplicaError(f"/health answers {status}")
 
     def models(self) -> tuple[str, int, dict[str, str]]:
-        """The base's name and room for tokens, and every adapter by name with the folder it came from."""
+        """The base's name and max_model_len, and every adapter by name with the folder it was loaded from."""
         cards = self._json("GET", "/v1/models").get("data", [])
         base = next((card for card in cards if card.get("parent") is None), None)
         if base is None or "max_model_len" not in base:
-            raise UnfitError("does not list a model as vLLM does")
+            raise MisconfiguredError("does not list a model as vLLM does")
         adapters = {card["id"]: card["root"] for card in cards if card.get("parent") is not None}
         return base["id"], base["max_model_len"], adapters
 
-    def load(self, edition: Edition) -> None:
-        body = {"lora_name": edition.name, "lora_path": edition.path}
+    def load_adapter(self, adapter: StoredAdapter) -> None:
+        body = {"lora_name": adapter.name, "lora_path": adapter.path}
         status, text = self._call("POST", "/v1/load_lora_adapter", body, self._control_timeout_s)
         if status == 200:
             return
         message = _message(text)
         if "has already been loaded" in message:  # by an attempt whose answer was lost
             return
-        if status in (404, 405) and edition.name not in message:
-            raise UnfitError(
-                f"takes no adapters at run time; start it with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True {START}"
+        if status in (404, 405) and adapter.name not in message:
+            raise MisconfiguredError(
+                f"takes no adapters at run time; start it with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True {SERVE_COMMAND}"
             )
         if status == 404:
-            raise UnfitError(f"cannot see {edition.path}; set adapter_dir to a folder that it shares")
-        raise UnfitError(f"refuses the adapter {edition.name}: {message}")
+            raise MisconfiguredError(f"cannot see {adapter.path}; set adapter_dir to a folder that it shares")
+        raise MisconfiguredError(f"refuses the adapter {adapter.name}: {message}")
 
-    def unload(self, name: str) -> None:
-        """Forget an adapter. vLLM keeps its weights until a newer adapter needs the slot."""
+    def unload_adapter(self, name: str) -> None:
+        """Unload an adapter. vLLM keeps its weights until a newer adapter needs the slot."""
         self._call("POST", "/v1/unload_lora_adapter", {"lora_name": name}, self._control_timeout_s)
 
     def check_logprobs(self, base: str) -> None:
-        """Log-probs must be of what a token was drawn from: with one candidate left, exactly 0.
+        """Check that log-probs are of the distribution a token was drawn from: with top_k 1, exactly 0.
 
         Several prompts of arbitrary tokens are tried, because equal logits can leave two candidates.
         """
@@ -106,7 +108,9 @@ class Replica:
         }
         choices = self._json("POST", "/v1/completions", body)["choices"]
         if not any(choice["logprobs"]["token_logprobs"] == [0.0] for choice in choices):
-            raise UnfitError("reports raw log-probs; start it with --logprobs-mode processed_logprobs")
+            raise MisconfiguredError(
+                "reports raw log-probs; start it with --logprobs-mode processed_logprobs"
+            )
 
     def complete(self, request: Request, model: str, stop_ids: Sequence[int]) -> Answer:
         """Sample one completion."""
@@ -132,21 +136,21 @@ class Replica:
         if choice["finish_reason"] not in ("stop", "length"):
             raise ReplicaError(f"ended a completion with '{choice['finish_reason']}'")
         if choice.get("token_ids") is None:
-            raise UnfitError("does not return token ids; it needs vLLM 0.26 or newer")
+            raise MisconfiguredError("does not return token ids; it needs vLLM 0.26 or newer")
         token_ids, logprobs = tuple(choice["token_ids"]), tuple(choice["logprobs"]["token_logprobs"])
         if len(logprobs) != len(token_ids):
             raise ReplicaError(f"returned {len(token_ids)} tokens and {len(logprobs)} log-probs")
         return Answer(token_ids, logprobs, choice["finish_reason"])
 
-    def hang_up(self) -> None:
-        """Break off every call under way, so that whoever waits on a hung server goes on."""
+    def abort(self) -> None:
+        """Close every open connection, so that threads waiting for a hung server continue."""
         for connection in list(self._open):
             sock = connection.sock
             if sock is not None:
                 try:
                     sock.shutdown(socket.SHUT_RDWR)
                 except OSError:
-                    continue  # it has just ended by itself
+                    continue  # the call has just ended by itself
 
     def _json(
         self, method: str, path: str, body: dict[str, Any] | None = None, timeout_s: float | None = None
@@ -156,11 +160,11 @@ class Replica:
             try:
                 return dict(json.loads(text))
             except (ValueError, TypeError) as error:
-                raise UnfitError(f"{path} does not answer as vLLM does: {text[:100]!r}") from error
+                raise MisconfiguredError(f"{path} does not answer as vLLM does: {text[:100]!r}") from error
         if status in (400, 422):
             raise InputError(f"The server {self.url} refuses a request: {_message(text)}")
         if status == 401:
-            raise UnfitError("wants another api key")
+            raise MisconfiguredError("refuses this api_key")
         raise ReplicaError(f"{path} answers {status}: {_message(text)}")
 
     def _call(
@@ -182,7 +186,7 @@ class Replica:
 
 
 def _message(text: bytes) -> str:
-    """The sentence in a server's error, whatever it is wrapped in."""
+    """The message in a server's error response, whatever its format."""
     try:
         answer = json.loads(text)
     except ValueError:

@@ -3,11 +3,11 @@
     VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve MODEL --port 8001 --enable-lora --max-loras 3 \\
         --max-lora-rank 16 --logprobs-mode processed_logprobs
 
-Each request goes to the server with the fewest under way. A server answers only after it has been
-given every policy's present edition and has listed it; one that fails is left out, what it had under
-way is done again elsewhere with the same seed, and it comes back once it is healthy and has been
-given the adapters anew. Adapters travel by path: servers on other hosts need `adapter_dir`, a folder
-that they and the trainer see under the same name. What it leaves out: starting servers, and several
+Each request goes to the server with the fewest requests in flight. A server is used only after it has
+loaded the current adapter of every policy and lists it. One that fails is excluded: its requests are
+retried elsewhere with the same seed, and it is used again once it is healthy and has loaded the
+adapters again. Adapters are passed by path: servers on other hosts need `adapter_dir`, a folder that
+they and the trainer see under the same path. What it leaves out: starting servers, and several
 training processes on one set of servers at a time.
 """
 
@@ -18,28 +18,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from agon.engines.editions import Edition, Shelf, check_request
-from agon.engines.protocol import Capabilities, Finished, Request
-from agon.engines.vllm_replica import Answer, Replica, ReplicaError, UnfitError
+from agon.engines.adapter_store import AdapterStore, StoredAdapter
+from agon.engines.options import ServerOptions
+from agon.engines.protocol import Capabilities, Finished, Request, check_request
+from agon.engines.vllm_replica import Answer, MisconfiguredError, Replica, ReplicaError
 from agon.errors import InputError
 from agon.game.rollout import Rollout
 from agon.policies.pair import BASE, Pair
 
 LONGEST_PAUSE_S = 30.0
-
-
-@dataclass(frozen=True)
-class ServerOptions:
-    """How servers are spoken to."""
-
-    adapter_dir: str | None = None  # seen by trainer and servers alike; None is this host's memory
-    concurrency: int = 256  # requests under way on one server
-    timeout_s: float = 3600.0  # for one completion
-    control_timeout_s: float = 60.0  # for everything else
-    heartbeat_s: float = 1.0  # between looks at a server; doubles while it stays away
-    patience_s: float = 300.0  # how long to go on without any server
-    attempts: int = 6  # at one request, before it is taken to be at fault itself
-    api_key: str | None = None
 
 
 @dataclass
@@ -53,7 +40,7 @@ class _Job:
 
 
 class VllmServerEngine:
-    """Spreads requests over servers and outlives the loss of all but one."""
+    """Spreads requests over servers and continues as long as one of them works."""
 
     capabilities = Capabilities("vllm-server", streams=True, live_weights=False, logprobs=True)
 
@@ -72,28 +59,28 @@ class VllmServerEngine:
         self._stop_ids = sorted(set(stop_ids))
         settings = (self._options.control_timeout_s, self._options.timeout_s, self._options.api_key)
         self._replicas = [Replica(url, *settings) for url in dict.fromkeys(base_urls)]
-        self._shelf = Shelf(pair, self._options.adapter_dir)
+        self._store = AdapterStore(pair, self._options.adapter_dir)
         # Everything below, and the state of the replicas, is read and written under this lock.
         lock = threading.RLock()
         self._changed = threading.Condition(lock)
-        self._to_do = threading.Condition(lock)  # what idle workers wait for, and nobody else
-        self._wanted: dict[str, Edition] = {}
-        self._generation = 0  # of `_wanted`
+        self._job_available = threading.Condition(lock)  # only idle workers wait for it
+        self._adapters: dict[str, StoredAdapter] = {}  # what every server must have loaded
+        self._generation = 0  # of `_adapters`
         self._versions: dict[str, int] = {BASE: 0}
         self._base_name: str | None = None
         self._max_model_len = 0
-        self._waiting: deque[_Job] = deque()
+        self._queue: deque[_Job] = deque()
         self._numbers = count()
         self._pending: dict[int, Request] = {}
         self._finished: list[tuple[_Job, Answer]] = []
         self._failure: Exception | None = None
-        self._dark_since: float | None = time.monotonic()  # since when no server is ready
+        self._unavailable_since: float | None = time.monotonic()  # None while any server is ready
         self._workers = 0
         self._closed = False
         for replica in self._replicas:
-            threading.Thread(target=self._keep, args=(replica,), daemon=True).start()
+            threading.Thread(target=self._watch, args=(replica,), daemon=True).start()
         try:
-            self._await_replica()
+            self._wait_until_available()
         except BaseException:
             self.close()
             raise
@@ -103,32 +90,32 @@ class VllmServerEngine:
             self._versions[BASE] = version
             return
         with self._changed:
-            under_way = sum(request.policy == policy for request in self._pending.values())
-        if under_way:
-            raise RuntimeError(f"Policy '{policy}' cannot change while {under_way} of its requests run.")
-        edition = self._shelf.publish(policy, version)
+            in_flight = sum(request.policy == policy for request in self._pending.values())
+        if in_flight:
+            raise RuntimeError(f"Policy '{policy}' cannot change while {in_flight} of its requests run.")
+        adapter = self._store.publish(policy, version)
         with self._changed:
-            if BASE not in self._wanted and BASE in {request.policy for request in self._pending.values()}:
+            if BASE not in self._adapters and BASE in {request.policy for request in self._pending.values()}:
                 raise RuntimeError("The first sync cannot happen while requests for the base run.")
-            old = self._wanted.get(policy)
-            self._wanted[policy] = edition
-            if BASE not in self._wanted:
-                # Servers keep old editions until a newer one needs the slot, so none stays empty, and
-                # vLLM's CPU kernels give a request without adapter the last slot's.
-                self._wanted[BASE] = self._shelf.publish_base()
+            old = self._adapters.get(policy)
+            self._adapters[policy] = adapter
+            if BASE not in self._adapters:
+                # Servers keep an old adapter until a newer one needs its slot, so no slot stays empty, and
+                # vLLM's CPU kernels would give a request without an adapter the one in the last slot.
+                self._adapters[BASE] = self._store.publish_base()
             self._generation += 1
             self._versions[policy] = version
             ready = [replica for replica in self._replicas if replica.ready]
             for replica in ready:
                 self._set_ready(replica, False)
             self._changed.notify_all()
-            # Those that served before are waited for; the others catch up whenever they come back.
-            while any(replica.tried < self._generation for replica in ready):
+            # Wait for the servers that were in use; the others load the adapters when they come back.
+            while any(replica.tried_generation < self._generation for replica in ready):
                 self._changed.wait(self._options.heartbeat_s)
-                self._check_patience()
-        self._await_replica()
+                self._raise_if_hopeless()
+        self._wait_until_available()
         if old is not None:
-            self._shelf.withdraw(old)
+            self._store.remove(old)
 
     def submit(self, requests: Sequence[Request]) -> None:
         for request in requests:
@@ -136,31 +123,31 @@ class VllmServerEngine:
         with self._changed:
             jobs = [_Job(next(self._numbers), request) for request in requests]
             self._pending.update({job.number: job.request for job in jobs})
-            self._waiting += jobs
+            self._queue += jobs
             useful = min(len(self._pending), self._options.concurrency * len(self._replicas))
             for _ in range(useful - self._workers):
                 threading.Thread(target=self._work, daemon=True).start()
             self._workers = max(self._workers, useful)
-            self._to_do.notify(len(jobs))
+            self._job_available.notify(len(jobs))
 
     def collect(self) -> list[Finished]:
         with self._changed:
             while self._pending and not self._finished:
-                self._check_patience()
+                self._raise_if_hopeless()
                 self._changed.wait(self._options.heartbeat_s)
             if self._failure:
                 raise self._failure
             finished, self._finished = self._finished, []
             for job, _ in finished:
                 del self._pending[job.number]
-        # Decoded here because a tokenizer belongs to one thread.
+        # Decoded here because a tokenizer must be used by one thread only.
         return [Finished(job.request, self._rollout(job.request, answer)) for job, answer in finished]
 
     def replicas(self) -> dict[str, str]:
-        """Every server's address and state: ready, or why it is left out."""
+        """Every server's address and state: ready, or why it is excluded."""
         with self._changed:
             return {
-                replica.url: "ready" if replica.ready else str(replica.trouble or "not yet ready")
+                replica.url: "ready" if replica.ready else str(replica.error or "not yet ready")
                 for replica in self._replicas
             }
 
@@ -171,61 +158,61 @@ class VllmServerEngine:
     def close(self) -> None:
         with self._changed:
             self._closed = True
-            self._waiting.clear()
+            self._queue.clear()
             ready = [replica for replica in self._replicas if replica.ready]
             self._changed.notify_all()
-            self._to_do.notify_all()
+            self._job_available.notify_all()
         for replica in self._replicas:
-            replica.hang_up()
+            replica.abort()
         for replica in ready:
             try:
-                for edition in self._wanted.values():
-                    replica.unload(edition.name)
+                for adapter in self._adapters.values():
+                    replica.unload_adapter(adapter.name)
             except ReplicaError:
-                continue  # it is gone, and its adapters with it
-        self._shelf.close()
+                continue  # the server is gone, and its adapters with it
+        self._store.close()
 
-    # Servers: each has a thread that brings it in, watches it, and brings it back.
+    # Servers: each has a thread that brings it up, watches it, and brings it up again after a failure.
 
-    def _keep(self, replica: Replica) -> None:
+    def _watch(self, replica: Replica) -> None:
         while not self._closed:
             try:
                 if replica.ready:
-                    if replica.outstanding:
+                    if replica.in_flight:
                         replica.check_health()
                 else:
-                    self._settle(replica)
+                    self._bring_up(replica)
             except ReplicaError as error:
-                self._leave_out(replica, error)
-                replica.hang_up()
+                self._exclude(replica, error)
+                replica.abort()
             except Exception as error:  # a fault of ours: the caller must see it
                 self._fail(error)
                 return
             with self._changed:
                 due = time.monotonic() + min(
-                    self._options.heartbeat_s * 2 ** min(replica.strikes, 10), LONGEST_PAUSE_S
+                    self._options.heartbeat_s * 2 ** min(replica.failures, 10), LONGEST_PAUSE_S
                 )
                 while not self._closed and time.monotonic() < due:
-                    if not replica.ready and replica.tried < self._generation:
-                        break  # there are new adapters to give
+                    if not replica.ready and replica.tried_generation < self._generation:
+                        break  # there are new adapters to load
                     self._changed.wait(due - time.monotonic())
 
-    def _settle(self, replica: Replica) -> None:
-        """Give a server every present edition, see that it lists them, and let it answer."""
+    def _bring_up(self, replica: Replica) -> None:
+        """Have a server load every current adapter, check that it lists them, and mark it ready."""
         with self._changed:
-            generation, wanted = self._generation, dict(self._wanted)
-            returning = replica.trouble is not None or replica.tried < 0
+            generation, wanted = self._generation, dict(self._adapters)
+            new_or_failed = replica.error is not None or replica.tried_generation < 0
         replica.check_health()
         base, max_model_len, loaded = replica.models()
-        if returning:
+        if new_or_failed:
             replica.check_logprobs(base)
-        for edition in wanted.values():
-            if loaded.get(edition.name) != edition.path:
-                replica.load(edition)
-        names = {edition.name for edition in wanted.values()}
+        for adapter in wanted.values():
+            if loaded.get(adapter.name) != adapter.path:
+                replica.load_adapter(adapter)
+        names = {adapter.name for adapter in wanted.values()}
         for name in loaded:
-            if self._shelf.owns(name) and name not in names:
-                replica.unload(name)
+            if self._store.owns(name) and name not in names:
+                replica.unload_adapter(name)
         *_, loaded = replica.models()
         if missing := names - set(loaded):
             raise ReplicaError(f"was given {', '.join(sorted(missing))} and does not list it")
@@ -233,92 +220,92 @@ class VllmServerEngine:
             if self._base_name is None:
                 self._base_name, self._max_model_len = base, max_model_len
             if (base, max_model_len) != (self._base_name, self._max_model_len):
-                raise UnfitError(
+                raise MisconfiguredError(
                     f"serves '{base}' with max_model_len {max_model_len}, but the other servers "
                     f"'{self._base_name}' with {self._max_model_len}"
                 )
-            replica.tried = generation
+            replica.tried_generation = generation
             if generation == self._generation and not self._closed:
-                replica.trouble = None
+                replica.error = None
                 self._set_ready(replica, True)
 
-    def _leave_out(self, replica: Replica, error: ReplicaError) -> None:
+    def _exclude(self, replica: Replica, error: ReplicaError) -> None:
         with self._changed:
-            replica.trouble = error
-            replica.strikes += 1
-            replica.tried = self._generation
+            replica.error = error
+            replica.failures += 1
+            replica.tried_generation = self._generation
             self._set_ready(replica, False)
 
     def _set_ready(self, replica: Replica, ready: bool) -> None:
         replica.ready = ready
         if any(other.ready for other in self._replicas):
-            self._dark_since = None
-        elif self._dark_since is None:
-            self._dark_since = time.monotonic()
+            self._unavailable_since = None
+        elif self._unavailable_since is None:
+            self._unavailable_since = time.monotonic()
         self._changed.notify_all()
         if ready:
-            self._to_do.notify_all()
+            self._job_available.notify_all()
 
-    def _await_replica(self) -> None:
+    def _wait_until_available(self) -> None:
         with self._changed:
             while not any(replica.ready for replica in self._replicas):
-                self._check_patience()
+                self._raise_if_hopeless()
                 self._changed.wait(self._options.heartbeat_s)
 
-    def _check_patience(self) -> None:
-        """Raise if there is no hope: a fault of ours, servers set up wrongly, or all gone for long."""
+    def _raise_if_hopeless(self) -> None:
+        """Raise if waiting cannot help: a fault of ours, all servers misconfigured, or all gone for too long."""
         if self._failure:
             raise self._failure
-        if self._dark_since is None:
+        if self._unavailable_since is None:
             return
-        unfit = all(isinstance(replica.trouble, UnfitError) for replica in self._replicas)
-        if unfit or time.monotonic() - self._dark_since > self._options.patience_s:
-            told = "; ".join(f"{url} {state}" for url, state in self.replicas().items())
+        misconfigured = all(isinstance(replica.error, MisconfiguredError) for replica in self._replicas)
+        if misconfigured or time.monotonic() - self._unavailable_since > self._options.patience_s:
+            states = "; ".join(f"{url} {state}" for url, state in self.replicas().items())
             raise InputError(
-                f"None of {len(self._replicas)} vLLM servers can answer ({told}). Start them as "
+                f"None of {len(self._replicas)} vLLM servers can answer ({states}). Start them as "
                 "docs/engines.md says, or give other addresses."
             )
 
-    # Requests: workers take them one by one to the least busy server.
+    # Requests: each worker takes one at a time to the least busy server.
 
     def _work(self) -> None:
-        while (taken := self._take()) is not None:
+        while (taken := self._next_job()) is not None:
             replica, job = taken
             try:
                 answer = replica.complete(job.request, self._model(job.request), self._stop_ids)
             except ReplicaError as error:
-                self._redo(replica, job, error)
+                self._retry(replica, job, error)
             except Exception as error:
                 self._fail(error)
                 return
             else:
                 with self._changed:
-                    replica.outstanding -= 1
-                    replica.strikes = 0
+                    replica.in_flight -= 1
+                    replica.failures = 0
                     self._finished.append((job, answer))
                     self._changed.notify_all()
 
-    def _take(self) -> tuple[Replica, _Job] | None:
+    def _next_job(self) -> tuple[Replica, _Job] | None:
         with self._changed:
             while not self._closed:
                 free = [
                     replica
                     for replica in self._replicas
-                    if replica.ready and replica.outstanding < self._options.concurrency
+                    if replica.ready and replica.in_flight < self._options.concurrency
                 ]
-                if free and self._waiting:
-                    job = self._waiting.popleft()
-                    replica = min(free, key=lambda replica: (replica is job.failed_on, replica.outstanding))
-                    replica.outstanding += 1
+                if free and self._queue:
+                    job = self._queue.popleft()
+                    replica = min(free, key=lambda replica: (replica is job.failed_on, replica.in_flight))
+                    replica.in_flight += 1
                     return replica, job
-                self._to_do.wait()
+                self._job_available.wait()
         return None
 
     def _model(self, request: Request) -> str:
         """The name under which servers know the policy that a request is for."""
         with self._changed:
-            edition = self._wanted.get(request.policy)
-            return edition.name if edition else str(self._base_name)
+            adapter = self._adapters.get(request.policy)
+            return adapter.name if adapter else str(self._base_name)
 
     def _rollout(self, request: Request, answer: Answer) -> Rollout:
         return Rollout(
@@ -331,8 +318,8 @@ class VllmServerEngine:
             logprobs=answer.logprobs,
         )
 
-    def _redo(self, replica: Replica, job: _Job, error: ReplicaError) -> None:
-        """Put a failed request in front of the queue, for whichever server is there next."""
+    def _retry(self, replica: Replica, job: _Job, error: ReplicaError) -> None:
+        """Put a failed request at the front of the queue, for the next server that is free."""
         job.failures += 1
         job.failed_on = replica
         if job.failures >= self._options.attempts:
@@ -342,11 +329,11 @@ class VllmServerEngine:
                 )
             )
         with self._changed:
-            if replica.ready:  # the first to notice; the others that it lets down are no news
-                self._leave_out(replica, error)
-            replica.outstanding -= 1
-            self._waiting.appendleft(job)
-            self._to_do.notify()
+            if replica.ready:  # the first failure excludes the server; the others on it add nothing
+                self._exclude(replica, error)
+            replica.in_flight -= 1
+            self._queue.appendleft(job)
+            self._job_available.notify()
 
     def _fail(self, error: Exception) -> None:
         with self._changed:

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from agon.engines.protocol import derive_seed
 from agon.errors import unknown
-from agon.evaluate.samples import Attempt, Key, Sample, vote
 from agon.game.methods import METHODS, Method
 from agon.policies.pair import BASE
+from agon.runs.samples import Attempt, Sample, SampleKey
 
 Stage = Literal["draft", "final"]
 
@@ -114,12 +115,12 @@ def plays_of(arms: Iterable[Arm]) -> tuple[Play, ...]:
 
 
 def without_draft(arm: Arm, plays: Iterable[Play]) -> Play | None:
-    """A play in which the arm's final policy drafts by itself, sampled apart from the arm's own drafts.
+    """A play in which the arm's final policy drafts by itself, sampled separately from the arm's own drafts.
 
     The drafts of the arm will not do: of a policy that reads itself, the wrong ones are all wrong.
     """
-    apart = (play for play in plays if play.drafter == arm.policy and play not in arm.plays)
-    return next(apart, None) if arm.cascade else None
+    others = (play for play in plays if play.drafter == arm.policy and play not in arm.plays)
+    return next(others, None) if arm.cascade else None
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class Answer:
     drafts: tuple[Attempt, ...] = ()
 
 
-def answer(arm: Arm, problem: str, number: int, samples: Mapping[Key, Sample]) -> Answer:
+def answer(arm: Arm, problem: str, number: int, samples: Mapping[SampleKey, Sample]) -> Answer:
     """Read an arm's answer off the samples of its plays."""
     found = [samples[play.name, problem, number] for play in arm.plays]
     if arm.stage == "draft":
@@ -148,3 +149,13 @@ def answer(arm: Arm, problem: str, number: int, samples: Mapping[Key, Sample]) -
     )
     drafts = tuple(draft for sample in found for draft in sample.drafts)
     return Answer(vote(finals, arm.name, problem, number), finals, readings, drafts)
+
+
+def vote(attempts: Sequence[Attempt], *coin: object) -> Attempt:
+    """The attempt that stands for all of them: a seeded coin among those that gave an answer.
+
+    Two votes have no majority unless they agree, and then either may stand for both. So this is
+    majority of two with ties settled by a coin; it beats one attempt only where one gave no answer.
+    """
+    voters = [attempt for attempt in attempts if attempt.answered] or list(attempts)
+    return voters[derive_seed("coin", *coin) % len(voters)]

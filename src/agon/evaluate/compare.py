@@ -5,7 +5,6 @@ have done to a difference (the bootstrap over problems, the paired test) and how
 one method lie apart (their spread) are two questions, and are answered apart.
 """
 
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,11 +17,12 @@ from scipy import stats
 
 from agon.errors import InputError, unknown
 from agon.evaluate.arms import arms_for
-from agon.evaluate.evaluation import differences, folder_name
+from agon.evaluate.intervals import accuracy_interval, contrast, holm, spread
 from agon.evaluate.metrics import correctness, grid
-from agon.evaluate.samples import SampleFile
-from agon.evaluate.statistics import accuracy_interval, contrast, holm, spread
-from agon.evaluate.subject import Subject, open_subject
+from agon.evaluate.target import Target, open_target
+from agon.runs.differences import differences
+from agon.runs.evaluations import EvaluationFolder, find_evaluations, folder_name
+from agon.runs.folder import is_run
 
 HEADLINE = "headline"
 # What makes two training runs equally expensive; the number of optimizer steps stands in the summary.
@@ -49,28 +49,23 @@ def enter(where: str, task: str | None = None, split: str = "test", arm: str = H
     """
     where, own = _split_arm(where)
     arm = own or arm
-    subject = open_subject(where) if (Path(where) / "config.yaml").is_file() else None
-    folder = _evaluation_folder(where, subject, task, split)
-    result = json.loads((folder / "result.json").read_text())
+    target = open_target(where) if is_run(where) else None
+    evaluation = _evaluation(Path(where), target, task, split)
+    result = evaluation.read_result()
     chosen = result["headline"] if arm == HEADLINE else arm
     if chosen not in result["arms"]:
         raise unknown(f"arm of '{where}'", chosen, result["arms"])
     arms = {row.name: row for row in arms_for(result["policies"], result["directions"])}
-    samples = SampleFile(folder / "samples.jsonl").samples
-    if not samples:
-        raise InputError(
-            f"{folder} has a result but no samples: restore samples.jsonl (or samples.jsonl.gz)."
-        )
-    answers = grid(arms[chosen], result["problems"], result["samples"], samples)
+    answers = grid(arms[chosen], result["problems"], result["samples"], evaluation.read_samples())
     method = str(result["method"] or result["model"])
     return Entrant(
         name=Path(where).resolve().name,
         method=f"{method} {chosen}" if own else method,
-        seed=subject.config.get("seed") if subject else None,
+        seed=target.config.get("seed") if target else None,
         arm=chosen,
         result=result,
         correct=correctness(answers),
-        budget=_budget(subject) if subject else {},
+        budget=_budget(target) if target else {},
     )
 
 
@@ -80,33 +75,32 @@ def _split_arm(where: str) -> tuple[str, str | None]:
     return (run, arm) if at and arm and not Path(where).exists() else (where, None)
 
 
-def _evaluation_folder(where: str, subject: Subject | None, task: str | None, split: str) -> Path:
-    folder = Path(where)
-    if (folder / "result.json").is_file():
-        return folder
-    place = folder / "evaluations" if subject else folder
-    found = sorted(path.parent for path in place.glob(f"*-{split}/result.json"))
+def _evaluation(where: Path, target: Target | None, task: str | None, split: str) -> EvaluationFolder:
+    """The one evaluation that a run, an --output or an evaluation's own folder stands for."""
+    if EvaluationFolder(where).finished:
+        return EvaluationFolder(where)
+    found = target.run.evaluated(split) if target and target.run else find_evaluations(where, split)
     if task is not None:
-        wanted = place / folder_name(task.split(",")[0], split)
-        found = [path for path in found if path == wanted]
-    elif subject and len(found) > 1:
-        own = place / folder_name(str(subject.task.get("name", "")), split)
-        found = [path for path in found if path == own] or found
+        wanted = folder_name(task.split(",")[0], split)
+        found = [each for each in found if each.folder.name == wanted]
+    elif target and len(found) > 1:
+        own = folder_name(str(target.task.get("name", "")), split)
+        found = [each for each in found if each.folder.name == own] or found
     if not found:
         what = f"of '{task}' " if task else ""
         raise InputError(f"'{where}' has no {split} evaluation {what}yet: run `agon eval {where}` first.")
     if len(found) > 1:
-        names = ", ".join(path.name for path in found)
+        names = ", ".join(each.folder.name for each in found)
         raise InputError(f"'{where}' has several {split} evaluations ({names}): choose one with --task.")
     return found[0]
 
 
-def _budget(subject: Subject) -> dict[str, Any]:
+def _budget(target: Target) -> dict[str, Any]:
     """What the run was given to train with."""
     return {
-        **{name: subject.config.get(name) for name in BUDGET},
-        "training problems": subject.task.get("fingerprints", {}).get("train"),
-        "steps": subject.summary.get("steps"),
+        **{name: target.config.get(name) for name in BUDGET},
+        "training problems": target.task.get("fingerprints", {}).get("train"),
+        "steps": target.summary.get("steps"),
     }
 
 

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from agon.evaluate.arms import Answer, Arm, answer
-from agon.evaluate.samples import Attempt, Key, Sample
-from agon.evaluate.statistics import accuracy_interval, pass_at_k
+from agon.evaluate.intervals import accuracy_interval, pass_at_k
+from agon.game.transition import TRANSITIONS, transition
+from agon.runs.samples import Attempt, Sample, SampleKey
 
 Grid = list[list[Answer]]  # by problem, then by sample
 Figures = dict[str, Any]
 
 
-def grid(arm: Arm, problems: Sequence[str], samples: int, played: Mapping[Key, Sample]) -> Grid:
+def grid(arm: Arm, problems: Sequence[str], samples: int, played: Mapping[SampleKey, Sample]) -> Grid:
     """An arm's answers, problem by problem."""
     return [[answer(arm, problem, number, played) for number in range(samples)] for problem in problems]
 
@@ -66,14 +67,11 @@ def _tokens(answers: Sequence[Answer]) -> Figures:
 def _reading(answers: Grid, without_draft: Sequence[Sequence[Attempt]] | None) -> Figures:
     """What reading a draft did: transitions, lengths, leaks."""
     pairs = [pair for row in answers for each in row for pair in each.readings]
-    cells = Counter((draft.correct, final.correct) for draft, final in pairs)
+    counts = Counter(transition(draft.correct, final.correct) for draft, final in pairs)
     wrong = [final for draft, final in pairs if not draft.correct]
     right = [final for draft, final in pairs if draft.correct]
     figures: Figures = {
-        "both_right": cells[True, True] / len(pairs),
-        "converted": cells[False, True] / len(pairs),
-        "corrupted": cells[True, False] / len(pairs),
-        "both_wrong": cells[False, False] / len(pairs),
+        **{name.replace(" ", "_"): counts[name] / len(pairs) for name in TRANSITIONS},
         "conversion_given_wrong_draft": _rate(final.correct for final in wrong),
         "corruption_given_right_draft": _rate(not final.correct for final in right),
         "length_given_right_draft": _rate(final.length for final in right),

@@ -8,11 +8,14 @@ with how often the two agree.
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from agon.arena.arena import Arena
+from agon.arena import Arena
 from agon.engines.protocol import Sampling, derive_seed
-from agon.evaluate.samples import Attempt, Sample, sample_of
+from agon.evaluate.arms import directions
+from agon.evaluate.from_duels import sample_from_duels
 from agon.game.methods import METHODS, Method
 from agon.game.problem import Problem
+from agon.game.transition import transition
+from agon.runs.samples import Attempt, Sample
 
 
 def validate(
@@ -34,10 +37,10 @@ def validate(
     reading = METHODS["coop"]
     rates: dict[str, float] = {}
     alone: dict[str, list[Attempt]] = {}
-    for drafter, challenger in _directions(policies):
-        name = f"{drafter}->{challenger}"
+    plays = directions(policies)
+    for play in plays:
         played = [
-            sample_of(name, number, reading, duels, arena.chat)
+            sample_from_duels(play.name, number, reading, duels, arena.chat)
             for number in range(samples)
             for duels in arena.play(
                 problems,
@@ -45,12 +48,12 @@ def validate(
                 drafts=1,
                 sampling=sampling,
                 versions=versions,
-                seed=derive_seed(seed, name, number),
-                players=(drafter, challenger),
+                seed=derive_seed(seed, play.name, number),
+                players=(play.drafter, play.challenger),
             )
         ]
-        rates |= {f"{name}/{what}": rate for what, rate in _cascade(played).items()}
-        alone[drafter] = [sample.drafts[0] for sample in played]
+        rates |= {f"{play.name}/{what}": rate for what, rate in _cascade(played).items()}
+        alone[play.drafter] = [sample.drafts[0] for sample in played]
     for policy, drafts in alone.items():
         rates |= {f"{policy}/{what}": rate for what, rate in _stage(drafts).items()}
         rates[f"{policy}/length"] = fmean(draft.length for draft in drafts)
@@ -58,26 +61,19 @@ def validate(
         both = list(zip(*alone.values(), strict=True))
         rates["agreement"] = fmean(first.correct == second.correct for first, second in both)
         rates["union"] = fmean(first.correct or second.correct for first, second in both)
-    rates["best"] = max(rates[f"{a}->{b}/correct"] for a, b in _directions(policies))
+    rates["best"] = max(rates[f"{play.name}/correct"] for play in plays)
     standalone = max(rates[f"{policy}/correct"] for policy in alone)
     rates["headline"] = standalone if method.evaluated_as == "single" else rates["best"]
     return rates
 
 
-def _directions(policies: Sequence[str]) -> list[tuple[str, str]]:
-    if len(policies) == 1:
-        return [(policies[0], policies[0])]
-    first, second = policies
-    return [(first, second), (second, first)]
-
-
 def _cascade(samples: Sequence[Sample]) -> dict[str, float]:
     """Rates of a two-stage play; `converted` and `corrupted` are shares of all samples."""
-    turns = [(sample.drafts[0].correct, sample.finals[0].correct) for sample in samples]
+    seen = [transition(sample.drafts[0].correct, sample.finals[0].correct) for sample in samples]
     return {
         **_stage([sample.finals[0] for sample in samples]),
-        "converted": fmean(final and not draft for draft, final in turns),
-        "corrupted": fmean(draft and not final for draft, final in turns),
+        "converted": fmean(each == "converted" for each in seen),
+        "corrupted": fmean(each == "corrupted" for each in seen),
         "final_length": fmean(sample.finals[0].length for sample in samples),
     }
 

@@ -13,12 +13,14 @@ from agon.game.prompts import challenger_prompt, plain_prompt
 from agon.game.rewards import Outcome, reward, terms
 from agon.game.rollout import Rollout
 from agon.game.transcript import Transcript, leaks, split
+from agon.game.transition import TRANSITIONS, Transition, transition
 from agon.game.verdict import REASONS, Verdict
 
 __all__ = [
     "DIALECTS",
     "METHODS",
     "REASONS",
+    "TRANSITIONS",
     "CodeTests",
     "Dialect",
     "Duel",
@@ -29,6 +31,7 @@ __all__ = [
     "Rollout",
     "StdioTest",
     "Transcript",
+    "Transition",
     "Verdict",
     "challenger_prompt",
     "dialect",
@@ -40,4 +43,5 @@ __all__ = [
     "reward",
     "split",
     "terms",
+    "transition",
 ]

@@ -1,7 +1,7 @@
 """Group-relative advantages, and the rule for groups that carry no signal.
 
-The numbers are those of TRL's GRPO (sample standard deviation, 1e-4 added to it): the trainer takes
-its advantages from TRL, records take theirs from here, and a test holds the two together.
+This is the definition to read. A trainer has TRL compute the same numbers (sample standard deviation,
+1e-4 added to it), once, and they are the ones that duels record; a test holds the two together.
 """
 
 from collections.abc import Sequence

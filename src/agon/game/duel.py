@@ -7,12 +7,16 @@ from typing import Any
 
 from agon.game.problem import Problem
 from agon.game.rollout import Rollout
+from agon.game.transition import Transition, transition
 from agon.game.verdict import Verdict
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One side of a duel: a rollout, its verdict and form, what it earned and what that is worth."""
+    """One side of a duel: a rollout, its verdict and form, what it earned and what that is worth.
+
+    `advantage` is what the trainer used; it stays 0 where nothing is trained.
+    """
 
     rollout: Rollout
     verdict: Verdict
@@ -67,14 +71,19 @@ class Duel:
         return self.draft.rollout.policy
 
     @property
+    def transition(self) -> Transition | None:
+        """How draft and challenge ended; None in a method without challenges."""
+        return transition(self.draft.correct, self.challenge.correct) if self.challenge else None
+
+    @property
     def converted(self) -> bool:
         """The draft was wrong and the challenge right."""
-        return self.challenge is not None and self.challenge.correct and not self.draft.correct
+        return self.transition == "converted"
 
     @property
     def corrupted(self) -> bool:
         """The draft was right and the challenge wrong."""
-        return self.challenge is not None and self.draft.correct and not self.challenge.correct
+        return self.transition == "corrupted"
 
     def for_log(self) -> "Duel":
         """The same duel without tokens and tests: what people read, at a fraction of the size."""

@@ -20,6 +20,8 @@ _ANSWER_OPENS = re.compile(r"<\s*answer\b[^<>]*>", re.IGNORECASE)
 _FENCE = re.compile(
     r"^(?:[ \t]*(`{3,}|~{3,})([^\n]*)|[^\n`]*?(`{3,})[ \t]*[A-Za-z][\w+#.-]*[ \t]*)$", re.MULTILINE
 )
+# Markdown takes a line that is indented by four columns for text, never for the end of a block.
+_INNER_INDENT = 4
 # Whatever stands in angle brackets on one line may be a tag of ours or a control token of a chat
 # template (<|im_end|>, <end_of_turn>, <|channel>, </s>): all of them are defused alike.
 _TAG = re.compile(r"<([^<>\n]{1,120})>")
@@ -113,16 +115,35 @@ def count_answer_tags(text: str) -> tuple[int, int]:
 
 
 def fences(text: str) -> Iterator[Span]:
-    """The fenced code blocks of a text; a fence that is never closed reaches to the end."""
+    """The fenced code blocks of a text; a fence that is never closed reaches to the end.
+
+    Two fences in a row that are indented by four columns more than the block's own are an example in a
+    docstring, not its end. A single one is its end, badly indented.
+    """
+    marks = list(_FENCE.finditer(text))
     opened: re.Match[str] | None = None
-    for fence in _FENCE.finditer(text):
+    deep, at = 0, 0
+    while at < len(marks):
+        fence, following = marks[at], marks[at + 1] if at + 1 < len(marks) else None
         if opened is None:
-            opened = fence
-        elif fence[1] and fence[1].startswith(opened[1] or opened[3]) and not fence[2].strip():
+            opened, deep = fence, _indent(fence) + _INNER_INDENT
+        elif following and min(_indent(fence), _indent(following)) >= deep and _closes(fence, following):
+            at += 1
+        elif _closes(opened, fence):
             yield Span(_mark(opened), fence.end(), text[opened.end() + 1 : fence.start()])
             opened = None
+        at += 1
     if opened is not None:
         yield Span(_mark(opened), len(text), text[opened.end() + 1 :], closed=False)
+
+
+def _closes(opened: re.Match[str], fence: re.Match[str]) -> bool:
+    return bool(fence[1]) and fence[1].startswith(opened[1] or opened[3]) and not fence[2].strip()
+
+
+def _indent(fence: re.Match[str]) -> int:
+    line = fence[0].expandtabs(4)
+    return len(line) - len(line.lstrip(" "))
 
 
 def _mark(fence: re.Match[str]) -> int:

@@ -7,6 +7,8 @@ the stack of its method (`agon.game.methods`). `agon` less the format term pays 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from agon.game.transition import transition
+
 CORRECT_WEIGHT = 2.0
 FORMAT_WEIGHT = 0.5  # λ
 TIEBREAK_WEIGHT = 0.5  # γ
@@ -43,7 +45,7 @@ def conversion(own: Outcome) -> float:
     It multiplies the challenger's own outcome, so it changes the gradient; subtracting
     `rival_correct` instead would only shift the baseline (paper, section on the reward).
     """
-    return float(own.correct and not own.rival_correct)
+    return float(transition(own.rival_correct, own.correct) == "converted")
 
 
 def margin(own: Outcome) -> float:

@@ -5,7 +5,7 @@ The rules, for text that may be truncated, empty, doubled, nested or hostile:
 - What stands before the *last* closing mark of the private block is private, and so is everything
   after a private block that was opened again. A block that never closes hides the rest of the text.
 - The answer is what stands in the `<answer>` block, or all closed boxes as written; for a program,
-  the last fenced block. Two answer blocks that differ are no answer. An empty answer is no answer.
+  the last fenced block (`answers.py`). Two answer blocks that differ are no answer, nor is an empty one.
 - A rival sees the summary up to the first `<answer>` tag, without any box and, for a program,
   without the final program and every fenced block that repeats it. Of a solution without a private
   part it sees the lines that compute something.
@@ -14,10 +14,10 @@ The rules, for text that may be truncated, empty, doubled, nested or hostile:
 import re
 from dataclasses import dataclass
 
+from agon.game.answers import answer_section
 from agon.game.dialects import Dialect, dialect
 from agon.game.markup import (
     Span,
-    answer_blocks,
     before_answer,
     boxes,
     count_answer_tags,
@@ -65,7 +65,7 @@ def split(text: str, dialect_name: str, domain: Domain = "math", prefilled: bool
     if prefilled and kind.private:
         text = kind.opens + text
     think, public = _split_private(text, kind)
-    answer = _answer(public, kind, domain)
+    answer = answer_section(public, kind, domain)
     well_formed = answer is not None and _well_formed(text, public, kind, domain)
     return Transcript(think, _summary(public, kind, domain), answer, well_formed, domain)
 
@@ -114,23 +114,6 @@ def _computations(solution: str) -> str:
     shown = before_answer(solution)  # before lines go: a tag may stand in two of them
     text = cut(shown, boxes(shown))
     return "\n".join(line.strip() for line in text.splitlines() if "=" in line) or text
-
-
-def _answer(public: str, kind: Dialect, domain: Domain) -> str | None:
-    if kind.answer == "block":
-        contents = [block.content.strip() for block in answer_blocks(public)]
-        if len(set(contents)) != 1:  # none, or a hedge
-            return None
-        section = contents[0]
-        if domain == "code":
-            blocks = list(fences(section))
-            section = blocks[-1].content if blocks else section
-    elif domain == "code":
-        blocks = [fence for fence in fences(public) if fence.closed]
-        section = blocks[-1].content if blocks else ""
-    else:
-        section = " ".join(public[box.start : box.end] for box in boxes(public) if box.closed)
-    return section if section.strip() else None
 
 
 def _well_formed(text: str, public: str, kind: Dialect, domain: Domain) -> bool:

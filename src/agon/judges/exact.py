@@ -1,15 +1,15 @@
-"""The exact judge: the answer is the gold, letter for letter, after the usual clean-up.
+"""The exact judge: the answer is the gold, letter for letter, after normalisation.
 
-The clean-up: the last box if there is one (differing boxes score zero), Unicode normalised (NFKC),
-white space collapsed, one final full stop dropped, case ignored unless `case_sensitive` is set.
+Normalised: the last box if there is one (boxes that differ score zero), Unicode (NFKC), white space
+collapsed, one final full stop dropped, case ignored unless `case_sensitive` is set.
 """
 
 import unicodedata
 from dataclasses import dataclass
 
+from agon.game.answers import final_answer
 from agon.game.problem import Problem
 from agon.game.verdict import Verdict
-from agon.judges.section import candidate
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class ExactJudge:
     case_sensitive: bool = False
 
     def judge(self, problem: Problem, answer: str) -> Verdict:
-        given = candidate(answer, self._same)
+        given = final_answer(answer, self._same)
         if isinstance(given, Verdict):
             return given
         if self._same(problem.answer, given):
@@ -27,8 +27,8 @@ class ExactJudge:
         return Verdict(False, "wrong", "The answer is not the gold, letter for letter.")
 
     def _same(self, first: str, second: str) -> bool:
-        return self._clean(first) == self._clean(second)
+        return self._normalise(first) == self._normalise(second)
 
-    def _clean(self, text: str) -> str:
+    def _normalise(self, text: str) -> str:
         text = " ".join(unicodedata.normalize("NFKC", text).split()).removesuffix(".").rstrip()
         return text if self.case_sensitive else text.casefold()

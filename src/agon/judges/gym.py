@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from agon.game.answers import final_answer
 from agon.game.problem import Problem
 from agon.game.verdict import Verdict
 from agon.judges.limits import Limits
-from agon.judges.section import candidate
 
 FULL_SCORE = 1.0
 
@@ -29,7 +29,7 @@ class GymJudge:
         name, entry = problem.metadata.get("gym"), problem.metadata.get("entry")
         if not isinstance(name, str) or not isinstance(entry, dict):
             return Verdict(False, "error", "A gym problem needs metadata 'gym' (the dataset) and 'entry'.")
-        given = candidate(answer, str.__eq__)
+        given = final_answer(answer, str.__eq__)
         if isinstance(given, Verdict):
             return given
         score = float(_dataset(name).score_answer(given, entry))

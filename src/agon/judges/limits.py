@@ -9,18 +9,20 @@ from agon.judges.judge import Judge
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one verdict. A judge may carry its own as an attribute `limits`.
+    """Limits of one verdict. A judge may have its own as an attribute `limits`.
 
-    `deadline`: seconds until the worker is killed. `memory_bytes`: address space of a worker.
-    `patience`: seconds after which a verdict no longer holds up the next one, sooner where
-    verdicts are usually quick. `aside`: how many such
-    overdue verdicts may be running at once. `verdicts_per_worker`: then a fresh worker takes over.
+    - `deadline`: seconds until the worker is killed.
+    - `memory_bytes`: address space of a worker.
+    - `patience`: seconds after which a verdict is overdue and no longer delays the next answer; less
+      where verdicts are usually quick.
+    - `max_overdue`: how many overdue verdicts may be running at once.
+    - `verdicts_per_worker`: how many verdicts a worker gives before a fresh one replaces it.
     """
 
     deadline: float = 5.0
     memory_bytes: int = 2 << 30
     patience: float = 1.0
-    aside: int = 64
+    max_overdue: int = 64
     verdicts_per_worker: int = 1000
 
     def __post_init__(self) -> None:
@@ -32,8 +34,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class PoolCounts:
-    """What happened so far: verdicts given, and among them deadlines missed, workers that died,
-    and judges that raised; `replaced` counts every worker that had to make room for a fresh one."""
+    """What happened so far: verdicts given, and among them missed deadlines, workers that died and
+    judges that raised; `replaced` counts every worker that was replaced by a fresh one."""
 
     verdicts: int = 0
     timeouts: int = 0
@@ -43,6 +45,6 @@ class PoolCounts:
 
 
 def limits_of(judge: Judge) -> Limits:
-    """The judge's own limits, or the usual ones."""
+    """The judge's own limits, or the defaults."""
     own = getattr(judge, "limits", None)
     return own if isinstance(own, Limits) else Limits()

@@ -14,12 +14,20 @@ from agon.game.problem import Problem
 from agon.game.verdict import Verdict
 from agon.judges.judge import Judge
 
-# Name → where it is. Imported only when asked for.
+
+@dataclass(frozen=True)
+class BuiltInJudge:
+    """Where a judge is (imported only when asked for) and which options it takes."""
+
+    where: str
+    options: tuple[str, ...] = ()
+
+
 JUDGES = {
-    "math": "agon.judges.math:MathJudge",
-    "code": "agon.judges.code:CodeJudge",
-    "exact": "agon.judges.exact:ExactJudge",
-    "gym": "agon.judges.gym:GymJudge",
+    "math": BuiltInJudge("agon.judges.math:MathJudge", ("limits",)),
+    "code": BuiltInJudge("agon.judges.code:CodeJudge", ("sandbox", "language", "run_limits", "limits")),
+    "exact": BuiltInJudge("agon.judges.exact:ExactJudge", ("case_sensitive",)),
+    "gym": BuiltInJudge("agon.judges.gym:GymJudge", ("limits",)),
 }
 
 
@@ -30,23 +38,33 @@ class FunctionJudge:
     function: Callable[[Problem, str], Any]
 
     def judge(self, problem: Problem, answer: str) -> Verdict:
-        said = self.function(problem, answer)
-        if isinstance(said, Verdict):
-            return said
-        if not isinstance(said, (bool, int, float)):
-            kind = type(said).__name__
+        result = self.function(problem, answer)
+        if isinstance(result, Verdict):
+            return result
+        if not isinstance(result, (bool, int, float)):
+            kind = type(result).__name__
             return Verdict(
                 False,
                 "error",
                 f"A judge returns a verdict, a boolean or a number, and this one returned {kind}.",
             )
-        return Verdict(True, "correct") if said >= 1 else Verdict(False, "wrong")
+        return Verdict(True, "correct") if result >= 1 else Verdict(False, "wrong")
+
+
+def options_for(spec: object, **offered: Any) -> dict[str, Any]:
+    """Those of the offered options that this judge takes; none for a judge of your own.
+
+    >>> options_for("code", sandbox="none"), options_for("math", sandbox="none")
+    ({'sandbox': 'none'}, {})
+    """
+    known = JUDGES.get(spec) if isinstance(spec, str) else None
+    return {name: value for name, value in offered.items() if known and name in known.options}
 
 
 def build(spec: str, **options: Any) -> Judge:
     """The judge of this name, or the one that `module:object` names, with its options."""
     if spec in JUDGES:
-        return _make(_load(JUDGES[spec]), spec, options)
+        return _make(_load(JUDGES[spec].where), spec, options)
     if ":" not in spec:
         raise unknown("judge", spec, [*JUDGES, "module:object"])
     found = _load(spec)

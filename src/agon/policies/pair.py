@@ -1,7 +1,7 @@
 """The pair: two LoRA adapters, A and B, over one frozen base.
 
 Only this module switches adapters. PEFT's own `set_adapter`, `disable_adapter` and TRL's
-`use_adapter` freeze whichever adapter is not active; here both stay trainable whatever is active,
+`use_adapter` freeze the adapter that is not active; here both stay trainable whichever is active,
 so that one optimizer can hold both. Single-policy methods have A alone.
 """
 
@@ -25,14 +25,14 @@ from agon.errors import InputError
 from agon.policies.targets import target_modules
 
 # Never "default": PEFT saves an adapter of that name at the root of a checkpoint, and the Trainer's
-# resume then skips it without a word.
+# resume then skips it silently.
 NAMES = ("A", "B")
 BASE = "base"
 
 
 @dataclass(frozen=True)
 class Adapters:
-    """How the adapters are made. `noise` is the deviation of B's lora_B, which PEFT leaves at zero."""
+    """How the adapters are made. `noise` is the standard deviation of B's lora_B, which PEFT leaves at zero."""
 
     rank: int = 16
     alpha: int = 32
@@ -65,7 +65,7 @@ class Pair:
 
     @staticmethod
     def create(base: nn.Module, adapters: Adapters | None = None, policies: int = 2) -> "Pair":
-        """Fresh adapters: A as LoRA starts (lora_B zero), B with small Gaussian noise in lora_B."""
+        """New adapters: A as LoRA starts (lora_B zero), B with small Gaussian noise in lora_B."""
         adapters = adapters or Adapters()
         names = NAMES[:policies]
         for position, name in enumerate(names):
@@ -90,7 +90,7 @@ class Pair:
     def load(base: nn.Module, folder: str | Path, names: Sequence[str] | None = None) -> "Pair":
         """The adapters of a folder that has one PEFT folder per policy, as `save` wrote it."""
         folder = Path(folder)
-        found = [name for name in NAMES if (folder / name / "adapter_config.json").is_file()]
+        found = saved_policies(folder)
         names = tuple(names or found)
         if not names or not set(names) <= set(found):
             raise InputError(
@@ -110,7 +110,7 @@ class Pair:
         return self._parameters[name]
 
     def activate(self, name: str) -> None:
-        """Let one policy speak. Costs a loop over the adapted layers, 10 ms for 28 decoder layers."""
+        """Make one policy the active one. Costs a loop over the adapted layers, 10 ms for 28 decoder layers."""
         self.weights(name)
         for layer in self._layers:
             if layer.active_adapters != [name]:
@@ -119,8 +119,8 @@ class Pair:
         self._enable_gradients()
 
     @contextmanager
-    def speaking(self, name: str) -> Iterator[None]:
-        """One policy, or the bare base, for the length of a block; then whichever spoke before."""
+    def using(self, name: str) -> Iterator[None]:
+        """Activate one policy, or the base alone, within a block; then the one that was active before."""
         before = self.model.active_adapter
         if name == BASE:
             try:
@@ -136,9 +136,9 @@ class Pair:
             self.activate(before)
 
     def cast_inputs(self, wanted: bool) -> None:
-        """Whether the adapters' layers cast what comes in to their own precision.
+        """Whether the adapters' layers cast their inputs to their own precision.
 
-        Under autocast that is a detour, up to float32 and straight down again. Without autocast a
+        Under autocast that is wasted work, up to float32 and straight down again. Without autocast a
         float32 adapter over a bfloat16 base needs it.
         """
         for layer in self._layers:
@@ -153,18 +153,19 @@ class Pair:
         """One policy as a PEFT folder that PeftModel and vLLM load as it is."""
         self.weights(name)
         folder = Path(folder)
-        with tempfile.TemporaryDirectory(dir=_made(folder.parent)) as aside:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
             # PEFT puts an adapter that is not called "default" into a subfolder of its name, and a
-            # template of a model card beside it.
-            self.model.save_pretrained(aside, selected_adapters=[name])
+            # template of a model card next to it.
+            self.model.save_pretrained(temporary, selected_adapters=[name])
             shutil.rmtree(folder, ignore_errors=True)
-            (Path(aside) / name).rename(folder)
+            (Path(temporary) / name).rename(folder)
 
     def export(self, name: str, folder: str | Path) -> None:
         """One policy as `save_one` writes it, but fast and in the base's precision, for an engine to load.
 
-        An engine computes adapters in the base's precision, so it loses nothing by it. The weights leave
-        the device in one copy instead of hundreds.
+        An engine computes adapters in the base's precision, so nothing is lost. The weights leave the
+        device in one copy instead of hundreds.
         """
         weights = self.weights(name)
         dtype = next(weight.dtype for key, weight in self.model.named_parameters() if "lora_" not in key)
@@ -204,17 +205,18 @@ class Pair:
         return digest.hexdigest()[:16]
 
     def distance(self) -> float:
-        """How far apart the policies' weight updates are: ‖ΔA − ΔB‖ / (‖ΔA‖ + ‖ΔB‖), in 0 to 1."""
+        """How much the policies' weight updates differ: ‖ΔA − ΔB‖ / (‖ΔA‖ + ‖ΔB‖), from 0 to 1."""
         if len(self.names) < 2:
             return 0.0
         factors = {name: dict(_factors(self.weights(name), name)) for name in NAMES}
-        apart = sizes = 0.0
+        squared_difference = norms = 0.0
         for key, (down_a, up_a) in factors["A"].items():
             down_b, up_b = factors["B"][key]
-            apart += _product_norm(torch.cat([up_a, -up_b], 1), torch.cat([down_a, down_b], 0)) ** 2
+            up, down = torch.cat([up_a, -up_b], 1), torch.cat([down_a, down_b], 0)
+            squared_difference += _product_norm(up, down) ** 2
         for name in NAMES:
-            sizes += sum(_product_norm(up, down) ** 2 for down, up in factors[name].values()) ** 0.5
-        return apart**0.5 / sizes if sizes else 0.0
+            norms += sum(_product_norm(up, down) ** 2 for down, up in factors[name].values()) ** 0.5
+        return squared_difference**0.5 / norms if norms else 0.0
 
     def _enable_gradients(self) -> None:
         for parameters in self._parameters.values():
@@ -222,9 +224,9 @@ class Pair:
                 weight.requires_grad_(True)
 
 
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+def saved_policies(folder: Path) -> tuple[str, ...]:
+    """The policies whose adapters a folder holds."""
+    return tuple(name for name in NAMES if (folder / name / "adapter_config.json").is_file())
 
 
 def _adapter_parameters(model: nn.Module, name: str) -> list[tuple[str, nn.Parameter]]:
@@ -245,5 +247,5 @@ def _factors(
 
 
 def _product_norm(up: torch.Tensor, down: torch.Tensor) -> float:
-    """The Frobenius norm of `up @ down` by way of two small Gram matrices."""
+    """The Frobenius norm of `up @ down`, computed from two small Gram matrices."""
     return float(((up.T @ up) * (down @ down.T)).sum().clamp(min=0.0).sqrt())

@@ -1,4 +1,4 @@
-"""Which modules of a model the adapters sit on, chosen by architecture."""
+"""Which modules of a model get adapters, by architecture."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "gemma4": _DENSE,
     "gemma4_text": _DENSE,
 }
-# Inside these models other towers reuse the same names: the adapters belong to the text tower only.
+# In these models other towers use the same module names: only the text tower gets adapters.
 _TEXT_TOWER = {"qwen3_5": r".*language_model\..*", "gemma4": r".*language_model\..*"}
 
 

@@ -1,4 +1,4 @@
-"""Endless problems: the generators of reasoning-gym, scored by its own scorers.
+"""Generated problems: the generators of reasoning-gym, scored by its own scorers.
 
 `gym:chain_sum,min_terms=2,max_terms=3` names a generator and its parameters. Problems come from one
 seeded stream; the hash of a question decides its split. So no question is in two splits, and a split
@@ -13,17 +13,17 @@ from typing import Any
 
 from agon.errors import InputError, unknown
 from agon.game.problem import Problem
-from agon.tasks.sieve import DUPLICATE, SPARE
-from agon.tasks.splits import SPLITS, bucket, check_size, content_id
+from agon.tasks.dedup import DUPLICATE, NOT_NEEDED
+from agon.tasks.splits import SPLITS, check_size, content_id, hash_fraction
 from agon.tasks.task import Task
 
 SIZES = {"train": 2000, "validation": 300, "test": 500}
-# The share of all questions that belongs to each split, as the upper end of its stretch of [0, 1).
-SHARES = {"train": 0.6, "validation": 0.8, "test": 1.0}
+# The share of all questions that belongs to each split, as the upper end of its range within [0, 1).
+UPPER_ENDS = {"train": 0.6, "validation": 0.8, "test": 1.0}
 # The library's own default size. Some generators prepare as many items at once, so it stays small.
 CHUNK = 500
-# A generator that has shown nothing new for this many items in a row has run dry.
-DRY = 2000
+# A generator that has added no problem for this many items in a row is taken to have no more.
+GIVE_UP_AFTER = 2000
 
 
 def load_gym(name: str, seed: int, options: Mapping[str, Any]) -> Task:
@@ -33,9 +33,10 @@ def load_gym(name: str, seed: int, options: Mapping[str, Any]) -> Task:
     splits: dict[str, list[Problem]] = {split: [] for split in SPLITS}
     seen: set[str] = set()
     dropped: Counter[str] = Counter()
-    stale = 0
+    since_last_kept = 0
     for entry in _stream(name, parameters, seed):
-        question, stale = entry["question"], stale + 1
+        question = entry["question"]
+        since_last_kept += 1
         if question in seen:
             dropped[DUPLICATE] += 1
         else:
@@ -43,10 +44,10 @@ def load_gym(name: str, seed: int, options: Mapping[str, Any]) -> Task:
             split = _split_of(question, seed)
             if len(splits[split]) < sizes[split]:
                 splits[split].append(_problem(name, parameters, entry))
-                stale = 0
+                since_last_kept = 0
             else:
-                dropped[SPARE] += 1
-        if stale >= DRY or all(len(splits[each]) >= sizes[each] for each in SPLITS):
+                dropped[NOT_NEEDED] += 1
+        if since_last_kept >= GIVE_UP_AFTER or all(len(splits[each]) >= sizes[each] for each in SPLITS):
             break
     notes = tuple(
         f"The generator has {len(splits[split])} different {split} problems; {sizes[split]} were asked for."
@@ -66,12 +67,12 @@ def gym_names() -> list[str]:
 
 
 def _split_of(question: str, seed: int) -> str:
-    place = bucket(question, seed)
-    return next(split for split in SPLITS if place < SHARES[split])
+    fraction = hash_fraction(question, seed)
+    return next(split for split in SPLITS if fraction < UPPER_ENDS[split])
 
 
 def _stream(name: str, parameters: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
-    """The items of a generator without end, as plain JSON values."""
+    """The items of a generator, without end, as plain JSON values."""
     from reasoning_gym.factory import DATASETS, create_dataset
 
     if name not in DATASETS:
@@ -81,7 +82,7 @@ def _stream(name: str, parameters: Mapping[str, Any], seed: int) -> Iterator[dic
         if key not in known:
             raise unknown(f"parameter of gym:{name}", key, [*known, *SPLITS])
     # An item is drawn with the seed plus its index: chunks that advance the seed by their own length
-    # continue one stream. Seeds stand far enough apart that two streams share no item.
+    # continue one stream. Different seeds start far enough apart that their streams share no item.
     start = seed * 10_000_000 % 2**31
     checked = False
     while True:
@@ -104,7 +105,7 @@ def _plain(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_scorer(name: str, chunk: Any, entry: dict[str, Any]) -> None:
-    """A scorer that refuses its own answer would pay nobody: better to stop here."""
+    """A scorer that refuses its own answer would call every answer wrong: better to stop here."""
     if chunk.score_answer(entry["answer"], entry) != 1.0:
         raise InputError(
             f"gym:{name} cannot be used: its scorer does not accept its own answer from a stored problem."

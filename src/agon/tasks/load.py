@@ -1,108 +1,194 @@
-"""From a benchmark's row in the table to a task: read, leave out, order, divide."""
+"""A task by its name.
+
+`load_task("gsm8k")` reads the Hub, `load_task("gsm8k", path="data")` the same rows from files;
+`load_task("gym:chain_sum,max_terms=3")`, `load_task("problems.jsonl")` and
+`load_task("my_package.tasks:puzzles")` are the other three ways.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 from agon.errors import InputError, unknown
 from agon.game.problem import Problem
-from agon.tasks.benchmarks import BENCHMARKS, Benchmark, Options
-from agon.tasks.filters import NGRAM
-from agon.tasks.sieve import Sieve
-from agon.tasks.sources import Row, read
+from agon.tasks.benchmarks import BENCHMARKS, Benchmark
+from agon.tasks.dedup import NGRAM, Selection
+from agon.tasks.files import load_file
+from agon.tasks.gym import load_gym
+from agon.tasks.hub import read_source
+from agon.tasks.problems import Options
+from agon.tasks.rows import SUFFIXES, Row
 from agon.tasks.splits import SPLITS, check_size, shuffled
 from agon.tasks.task import Task
 
+_OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def load_task(name: str, path: str | None = None, seed: int = 0, **options: Any) -> Task:
+    """The task of this name. Options may also follow the name: `deepmath,min_difficulty=5`.
+
+    `path` is a local copy of the benchmark; `seed` decides the split (or the generated problems).
+    Every benchmark takes `train`, `validation` and `test` as the sizes of its splits.
+    """
+    if _is_path(name):  # before the commas are read: a path may contain some
+        return load_file(name, seed, options)
+    name, options = _parse_options(name, options)
+    if name in BENCHMARKS:
+        return load_benchmark(name, path, seed, options)
+    if path is not None:
+        raise unknown("benchmark", name, BENCHMARKS)
+    if name.startswith("gym:"):
+        return load_gym(name.removeprefix("gym:"), seed, options)
+    if _OBJECT.fullmatch(name):
+        return _load_object(name, seed, options)
+    if _is_path(name):
+        return load_file(name, seed, options)
+    raise unknown("task", name, [*BENCHMARKS, "gym:chain_sum"])
+
 
 def load_benchmark(name: str, path: str | None, seed: int, given: Options) -> Task:
-    """The benchmark of this name, from the Hub or from a local path."""
-    row = BENCHMARKS[name]
-    options, sizes = _settle(name, row, given)
-    sieve = Sieve(NGRAM["code" if row.judge == "code" else "math"])
-    rows = _trained_rows(row, path)
-    if row.prepare is not None:
-        options, sieve.notes = row.prepare(rows, options)
-    pool = shuffled(_problems(row, rows, options, sieve), seed)
-    # What authors published as a test split is taken as it is, repetitions and all.
-    tested = shuffled(_problems(row, read(row.tested, path), options, sieve), seed) if row.tested else []
-    if row.assign is not None:
-        parts = sieve.separated(_assigned(row, pool, sieve))
-        splits = {split: sieve.cut(part, sizes.get(split)) for split, part in parts.items()}
+    """The benchmark of this name, from the Hub or from a local path: read, filter, shuffle, split."""
+    benchmark = BENCHMARKS[name]
+    options, sizes = _options_and_sizes(name, benchmark, given)
+    selection = Selection(NGRAM["code" if benchmark.judge == "code" else "math"])
+    rows = _train_rows(benchmark, path)
+    if benchmark.adjust_options is not None:
+        options, selection.notes = benchmark.adjust_options(rows, options)
+    pool = shuffled(_problems(benchmark, rows, options, selection), seed)
+    test: list[Problem] = []
+    if benchmark.test_source is not None:
+        # What authors published as a test split is taken as it is, duplicates included.
+        rows = read_source(benchmark.test_source, path)
+        test = shuffled(_problems(benchmark, rows, options, selection), seed)
+    if benchmark.split_of is not None:
+        parts = selection.separated(_authors_splits(benchmark, pool, selection))
+        splits = {split: selection.first(part, sizes.get(split)) for split, part in parts.items()}
     else:
-        splits = _divided(row, pool, tested, path, sizes, sieve)
-    if tested:
-        splits["test"] = sieve.cut(tested, sizes.get("test"))
+        splits = _new_splits(benchmark, pool, test, path, sizes, selection)
+    if test:
+        splits["test"] = selection.first(test, sizes.get("test"))
     if not any(splits.values()):
-        why = "; ".join(f"{reason}: {count}" for reason, count in sieve.dropped.items())
+        why = "; ".join(f"{reason}: {count}" for reason, count in selection.dropped.items())
         raise InputError(f"Task '{name}' has no problems left after its filters ({why or 'none read'}).")
     settings = {**options, **given, "seed": seed}
-    return Task(name, row.judge, splits, dict(sieve.dropped), settings, tuple(sieve.notes))
+    return Task(name, benchmark.judge, splits, dict(selection.dropped), settings, tuple(selection.notes))
 
 
-def _settle(name: str, row: Benchmark, given: Options) -> tuple[Options, dict[str, int | None]]:
-    """The options and sizes of the table, with those that were given in their place."""
+def _is_path(name: str) -> bool:
+    return name.endswith(SUFFIXES) or "/" in name or (Path(name).exists() and name not in BENCHMARKS)
+
+
+def _parse_options(name: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A name and the options written after it; numbers and truth values are read as JSON."""
+    name, *pairs = name.split(",")
+    written = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise InputError(f"'{pair}' after the task '{name}' is not written as key=value.")
+        written[key.strip()] = _parse_value(value.strip())
+    return name.strip(), {**written, **options}
+
+
+def _parse_value(text: str) -> Any:
+    try:
+        return json.loads(text.lower() if text in ("True", "False") else text)
+    except ValueError:
+        return text
+
+
+def _load_object(name: str, seed: int, options: Mapping[str, Any]) -> Task:
+    """A Task, a list of problems, or a callable that returns either; a list is all for training."""
+    module_name, _, attribute = name.partition(":")
+    try:
+        found = getattr(import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"Task '{name}' cannot be imported: {error}.") from error
+    made = found(seed=seed, **options) if callable(found) else found
+    if isinstance(made, Task):
+        return made
+    if isinstance(made, list) and made and all(isinstance(problem, Problem) for problem in made):
+        judge = "code" if made[0].domain == "code" else "math"
+        return Task(name, judge, {"train": made}, options={**options, "seed": seed})
+    raise InputError(f"Task '{name}' is {type(made).__name__}: expected a Task or a list of Problems.")
+
+
+def _options_and_sizes(
+    name: str, benchmark: Benchmark, given: Options
+) -> tuple[Options, dict[str, int | None]]:
+    """The benchmark's own options and sizes, overridden by those that were given."""
     for key in given:
-        if key not in row.options and key not in SPLITS:
-            raise unknown(f"option of task '{name}'", key, [*row.options, *SPLITS])
-    options = {**row.options, **{key: given[key] for key in given if key in row.options}}
-    sizes = {**row.sizes, **{split: check_size(split, given[split]) for split in SPLITS if split in given}}
-    return options, sizes
+        if key not in benchmark.options and key not in SPLITS:
+            raise unknown(f"option of task '{name}'", key, [*benchmark.options, *SPLITS])
+    options = {**benchmark.options, **{key: given[key] for key in given if key in benchmark.options}}
+    asked = {split: check_size(split, given[split]) for split in SPLITS if split in given}
+    return options, {**benchmark.sizes, **asked}
 
 
-def _trained_rows(row: Benchmark, path: str | None) -> list[Row]:
+def _train_rows(benchmark: Benchmark, path: str | None) -> list[Row]:
     """The rows of all training sources; one file that holds several of them is read once."""
     found: dict[str, Row] = {}
-    for source in row.trained:
-        found.update((line.where, line) for line in read(source, path))
+    for source in benchmark.train_sources:
+        found.update((row.where, row) for row in read_source(source, path))
     return list(found.values())
 
 
-def _problems(row: Benchmark, rows: list[Row], options: Options, sieve: Sieve) -> list[Problem]:
-    readings = [row.problem(line, options) for line in rows]
-    sieve.dropped.update(reading for reading in readings if isinstance(reading, str))
-    return [reading for reading in readings if isinstance(reading, Problem)]
+def _problems(benchmark: Benchmark, rows: list[Row], options: Options, selection: Selection) -> list[Problem]:
+    converted = [benchmark.to_problem(row, options) for row in rows]
+    selection.dropped.update(reason for reason in converted if isinstance(reason, str))
+    return [problem for problem in converted if isinstance(problem, Problem)]
 
 
-def _divided(
-    row: Benchmark,
+def _new_splits(
+    benchmark: Benchmark,
     pool: list[Problem],
-    tested: list[Problem],
+    test: list[Problem],
     path: str | None,
     sizes: dict[str, int | None],
-    sieve: Sieve,
+    selection: Selection,
 ) -> dict[str, list[Problem]]:
-    """A pool without duplicates and without what evaluation sets hold, in splits."""
+    """The pool without duplicates and without what evaluation sets hold, in splits of these sizes."""
     if not pool:
         return {}
-    pool = sieve.unique(pool)
-    for other in row.decontaminate:
-        pool = sieve.apart(pool, _evaluation_texts(other, path, sieve), f"the test split of {other}")
-    if tested:
-        pool = sieve.apart(pool, [problem.prompt for problem in tested], "its own test split")
+    pool = selection.unique(pool)
+    for other in benchmark.decontaminate:
+        texts = _evaluation_texts(other, path, selection)
+        pool = selection.without_overlap(pool, texts, f"the test split of {other}")
+    if test:
+        pool = selection.without_overlap(pool, [problem.prompt for problem in test], "its own test split")
         sizes = {split: size for split, size in sizes.items() if split != "test"}
-    return sieve.divided(pool, sizes)
+    return selection.divided(pool, sizes)
 
 
-def _evaluation_texts(name: str, path: str | None, sieve: Sieve) -> list[str]:
-    """The statements of an evaluation set; where a local path has none, that is said."""
-    row = BENCHMARKS[name]
-    assert row.tested is not None
+def _evaluation_texts(name: str, path: str | None, selection: Selection) -> list[str]:
+    """The statements of an evaluation set; if a local path has no copy of it, a note says so."""
+    benchmark = BENCHMARKS[name]
+    assert benchmark.test_source is not None
     try:
-        rows = read(row.tested, path, beside=True)
+        rows = read_source(benchmark.test_source, path, by_folder_name=True)
     except InputError:
         if path is None:
             raise
-        folders = " or ".join(row.tested.folders)
-        sieve.notes.append(f"Not compared with {name}: no folder {folders} in or beside {path}.")
+        folders = " or ".join(benchmark.test_source.folders)
+        selection.notes.append(f"Not compared with {name}: no folder {folders} in or beside {path}.")
         return []
-    readings = [row.problem(line, row.options) for line in rows]
-    return [reading.prompt for reading in readings if isinstance(reading, Problem)]
+    converted = [benchmark.to_problem(row, benchmark.options) for row in rows]
+    return [problem.prompt for problem in converted if isinstance(problem, Problem)]
 
 
-def _assigned(row: Benchmark, pool: list[Problem], sieve: Sieve) -> dict[str, list[Problem]]:
+def _authors_splits(
+    benchmark: Benchmark, pool: list[Problem], selection: Selection
+) -> dict[str, list[Problem]]:
     """The pool in the splits that the authors fixed."""
-    assert row.assign is not None
+    assert benchmark.split_of is not None
     splits: dict[str, list[Problem]] = {split: [] for split in SPLITS}
     for problem in pool:
-        split = row.assign(problem)
+        split = benchmark.split_of(problem)
         if split is None:
-            sieve.dropped["belongs to no split"] += 1
+            selection.dropped["belongs to no split"] += 1
         else:
             splits[split].append(problem)
     return splits

@@ -24,8 +24,8 @@ def shuffled(problems: Iterable[Problem], seed: int) -> list[Problem]:
     return sorted(problems, key=lambda problem: _hash(str(seed), problem.prompt, problem.answer, problem.id))
 
 
-def bucket(text: str, seed: int) -> float:
-    """Where a text falls in [0, 1): the same place every time for one seed."""
+def hash_fraction(text: str, seed: int) -> float:
+    """A text's hash as a number in [0, 1), always the same for one seed."""
     return int(_hash(str(seed), text)[:13], 16) / 16**13
 
 
@@ -37,7 +37,7 @@ def check_size(split: str, size: Any) -> int:
 
 
 def scaled_sizes(available: int, wanted: Mapping[str, int | None]) -> dict[str, int]:
-    """The sizes wanted, or all of them shrunk in proportion where there are too few problems.
+    """The sizes wanted, or all of them shrunk in proportion if there are too few problems.
 
     A size of None takes what the others leave; then each of the others gets a tenth at most.
     Held-out splits are rounded down but keep at least one problem.
@@ -58,15 +58,15 @@ def scaled_sizes(available: int, wanted: Mapping[str, int | None]) -> dict[str, 
 
 
 def divide(problems: Sequence[Problem], sizes: Mapping[str, int]) -> dict[str, list[Problem]]:
-    """Consecutive stretches of ordered problems, the held-out splits first.
+    """Consecutive slices of ordered problems, the held-out splits first.
 
-    The test split stands first so that its problems stay when more training problems are asked for.
+    The test split comes first, so that its problems stay the same when more training problems are asked for.
     """
     parts: dict[str, list[Problem]] = {}
-    at = 0
+    start = 0
     for name in sorted(sizes, key=lambda split: SPLITS[::-1].index(split)):
-        parts[name] = list(problems[at : at + sizes[name]])
-        at += sizes[name]
+        parts[name] = list(problems[start : start + sizes[name]])
+        start += sizes[name]
     return parts
 
 

@@ -21,11 +21,11 @@ class Task:
     splits: Mapping[str, Sequence[Problem]]
     dropped: Mapping[str, int] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
-    # What a reader of results must know: splits that had to shrink, a comparison that was not made.
+    # What a reader of results must know: splits that had to shrink, a comparison that was left out.
     notes: tuple[str, ...] = ()
 
     def problems(self, split: str) -> Sequence[Problem]:
-        """The problems of a split; an absent or empty one is the user's to know about."""
+        """The problems of a split; an absent or empty one is an InputError."""
         found = self.splits.get(split, ())
         if not found:
             have = ", ".join(name for name, rows in self.splits.items() if rows) or "none"

@@ -1,0 +1,1 @@
+"""Training: the configuration, the trainer on TRL's GRPO core, and what it shows and records."""

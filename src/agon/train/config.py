@@ -18,9 +18,7 @@ from agon.errors import InputError, unknown
 from agon.game.dialects import DIALECTS
 from agon.game.methods import Method, method
 from agon.policies.pair import Adapters
-
-# These losses divide by the tokens of the generation batch; all others by accumulation steps.
-PER_TOKEN_LOSSES = ("dapo", "cispo", "vespo")
+from agon.train.streams import PER_TOKEN_LOSSES
 
 
 @dataclass
@@ -211,7 +209,7 @@ class AgonConfig(GRPOConfig):
                 enforce_eager=self.vllm_enforce_eager,
                 worker_process=self.vllm_worker_process,
                 gpu_memory_utilization=self.vllm_gpu_memory_utilization,
-                kv_cache_memory_bytes=self.vllm_kv_cache_bytes,
+                kv_cache_bytes=self.vllm_kv_cache_bytes,
                 sleep_mode=self.vllm_enable_sleep_mode,
                 adapter_dir=self.adapter_dir,
                 # vLLM on a CPU cannot go on with a seeded request whose prompt it has cut in two.

@@ -17,6 +17,8 @@ from agon.game.duel import Duel, Entry
 from agon.game.methods import Method
 
 Batch = dict[str, Any]
+# These losses divide by the tokens of the generation batch; all others by accumulation steps.
+PER_TOKEN_LOSSES = ("dapo", "cispo", "vespo")
 
 
 @dataclass(frozen=True)
@@ -49,15 +51,15 @@ def streams_of(duels: Sequence[Sequence[Duel]], method: Method) -> list[Stream]:
 
 
 @dataclass(frozen=True)
-class Fed:
-    """What one policy is fed in a round, over all processes."""
+class RowCounts:
+    """How much one policy is trained on in a round, over all processes."""
 
     rows: int = 0
     tokens: int = 0
     micro_batches: int = 0  # those that hold a row at all
 
-    def __add__(self, other: "Fed") -> "Fed":
-        return Fed(
+    def __add__(self, other: "RowCounts") -> "RowCounts":
+        return RowCounts(
             self.rows + other.rows, self.tokens + other.tokens, self.micro_batches + other.micro_batches
         )
 
@@ -82,11 +84,11 @@ def lengths_of(batch: Batch) -> torch.Tensor:
     return total.cpu()
 
 
-def count_fed(batch: Batch, parts: Sequence[torch.Tensor]) -> Fed:
-    """What this process feeds a policy from one stream."""
+def count_rows(batch: Batch, parts: Sequence[torch.Tensor]) -> RowCounts:
+    """How much this process trains a policy on from one stream."""
     mask = loss_mask(batch)
     rows = torch.cat(list(parts)).to(mask.device)
-    return Fed(len(rows), int(mask[rows].sum()), sum(len(part) > 0 for part in parts))
+    return RowCounts(len(rows), int(mask[rows].sum()), sum(len(part) > 0 for part in parts))
 
 
 def loss_mask(batch: Mapping[str, Any]) -> torch.Tensor:
@@ -100,7 +102,7 @@ def micro_batches(
     parts: Sequence[torch.Tensor],
     sizes: Sequence[int],
     stream: Stream,
-    fed: Fed,
+    counts: RowCounts,
     micro_batches: int,
     loss: str,
 ) -> list[Batch]:
@@ -112,27 +114,27 @@ def micro_batches(
     it, whatever was dropped and however many micro-batches belong to the other policy. `sizes` are
     the rows of the largest process: the others fill up with masked rows, as TRL gathers row by row.
     """
-    items = torch.as_tensor(float(fed.tokens), device=batch["completion_mask"].device)
+    items = torch.as_tensor(float(counts.tokens), device=batch["completion_mask"].device)
     return [
         {
             **_take(batch, part, max(size, 1)),
             "num_items_in_batch": items,
             "policy": stream.policy,
             "stream": stream.name,
-            "weight": _weight(size, fed, micro_batches, loss),
+            "weight": _weight(size, counts, micro_batches, loss),
         }
         for part, size in zip(parts, sizes, strict=True)
     ]
 
 
-def _weight(rows: int, fed: Fed, micro_batches: int, loss: str) -> float:
+def _weight(rows: int, counts: RowCounts, micro_batches: int, loss: str) -> float:
     if rows == 0:
         return 0.0
-    if loss in ("dapo", "cispo", "vespo"):
+    if loss in PER_TOKEN_LOSSES:
         return 1.0
     if loss == "bnpo":  # the mean of each micro-batch's token mean
-        return micro_batches / fed.micro_batches
-    return rows * micro_batches / fed.rows
+        return micro_batches / counts.micro_batches
+    return rows * micro_batches / counts.rows
 
 
 def _take(batch: Batch, rows: torch.Tensor, size: int) -> Batch:

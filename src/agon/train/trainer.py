@@ -18,7 +18,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,7 +28,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallba
 from trl import GRPOTrainer
 
 from agon.arena import Arena
-from agon.engines.chat import Chat
+from agon.embedded import model_path
+from agon.engines.build import build_engine
 from agon.engines.protocol import Engine, derive_seed
 from agon.errors import InputError
 from agon.evaluate.validate import validate
@@ -37,18 +37,18 @@ from agon.game.duel import Duel
 from agon.game.problem import Problem
 from agon.judges.judge import Judge
 from agon.policies import Pair
-from agon.tasks import Task
+from agon.runs.folder import Run
+from agon.runs.settings import RunSettings
+from agon.tasks import Task, load_task, task_from_dataset
+from agon.train.callbacks import Recorded, RunRecorder, StopOnInterrupt
 from agon.train.config import AgonConfig
-from agon.train.gap import measure_gap, refuse_large_gap
-from agon.train.keeper import Keeper
+from agon.train.logprob_gap import measure_gap, refuse_large_gap
 from agon.train.metrics import duel_metrics, policy_metrics
-from agon.train.parts import load_base, load_tokenizer, make_engine, make_judge, resolve_task
-from agon.train.run import Run
 from agon.train.streams import (
     Batch,
-    Fed,
+    RowCounts,
     Stream,
-    count_fed,
+    count_rows,
     interleave,
     lengths_of,
     micro_batches,
@@ -91,15 +91,16 @@ class AgonTrainer(GRPOTrainer):
                 f"Training corrects for what the engine '{engine.capabilities.name}' sampled with, and this one "
                 "reports no log-probs: start it with VllmOptions(logprobs=True)."
             )
-        if args.torch_threads:
-            torch.set_num_threads(args.torch_threads)
+        name = model if isinstance(model, str) else model.config.name_or_path or "model"
+        settings = RunSettings.from_config({**vars(args), "model": name})
+        settings.use_threads()
         self.method = args.game
-        self.task = resolve_task(task, judge, args)
+        self.task = _resolve_task(task, judge, args)
         self.problems: Sequence[Problem] = self.task.problems("train")
-        base, name = load_base(model, args)
-        tokenizer = processing_class or load_tokenizer(name, args)
+        base = _load_base(settings, args) if isinstance(model, str) else model
+        tokenizer = processing_class or settings.load_tokenizer()
         self.pair = Pair.create(base, args.adapters, policies=self.method.policies)
-        self.run = Run(Path(args.output_dir))
+        self.run = Run(args.output_dir)
         self.on_sampling: Callable[[int, int], None] | None = None
         self._playing: Stream | None = None
         self._micro_batches: list[Batch] = []
@@ -127,23 +128,37 @@ class AgonTrainer(GRPOTrainer):
             )
         args.beta, args.use_vllm = wanted["beta"], wanted["use_vllm"]
         self.beta = args.beta
-        self.chat = Chat(tokenizer, args.dialect, args.chat_template_kwargs)
-        self.judge = make_judge(self.task, judge, args)
-        self.engine = engine or make_engine(args, self.pair, self.chat, name)
+        self.chat = settings.chat(tokenizer)
+        self.judge = settings.open_judge(judge or args.judge or self.task.judge)
+        self.engine = engine or build_engine(
+            args.engine, self.pair, self.chat, model_path(name), args.engine_options
+        )
         if not self.engine.capabilities.live_weights:
             # Samples of another engine differ a little from the trainer's own log-probs: TRL corrects.
             self.use_vllm = True
             self._last_loaded_step = -1
             self.vllm_generation = _OwnSync()
         self.arena = Arena(self.engine, self.chat, self.judge, args.summary_limit)
-        self.add_callback(
-            Keeper(self, {"model": name, "task": task if isinstance(task, str) else self.task.name})
+        recorded = Recorded(
+            model=name,
+            task_spec=task if isinstance(task, str) else self.task.name,
+            method=self.method,
+            task=self.task,
+            pair=self.pair,
+            judge=self.judge,
+            engine_facts=lambda: {"engine": self.engine.capabilities.name, "logprob_gap": self.gaps},
         )
+        # The recorder comes last: it has to know when a stop saves a checkpoint.
+        self.add_callback(StopOnInterrupt())
+        self.add_callback(RunRecorder(self.run, recorded))
 
     # One round of rollouts
 
     def _prepare_inputs(self, generation_batch: Any) -> Batch:
         """The next micro-batch; every `steps_per_generation x num_iterations` of them, a new round."""
+        if not self._micro_batches:
+            # TRL counts micro-steps from zero in every process; after a resume the round would be torn.
+            self._step = self.state.global_step * self.args.gradient_accumulation_steps
         steps = self.args.steps_per_generation
         if self._step % (steps * self.num_iterations) == 0 or not self._micro_batches:
             self._micro_batches = self._play_round(generation_batch)
@@ -199,7 +214,7 @@ class AgonTrainer(GRPOTrainer):
         ]
         self._playing, self.num_generations = stream, stream.group
         try:
-            with self.pair.speaking(stream.policy), self._metrics_of(stream.name):
+            with self.pair.using(stream.policy), self._metrics_of(stream.name):
                 batch: Batch = self._generate_and_score_completions(rows)
         finally:
             self._playing, self.num_generations = None, self.args.num_generations
@@ -241,9 +256,9 @@ class AgonTrainer(GRPOTrainer):
             split_rows(stream.kept(), lengths_of(batch), steps // len(streams), self.args.windows)
             for stream, batch in zip(streams, batches, strict=True)
         ]
-        fed: dict[str, Fed] = defaultdict(Fed)
+        counts: dict[str, RowCounts] = defaultdict(RowCounts)
         for stream, batch, split in zip(streams, batches, parts, strict=True):
-            fed[stream.policy] += self._over_processes(count_fed(batch, split))
+            counts[stream.policy] += self._over_processes(count_rows(batch, split))
         return interleave(
             [
                 micro_batches(
@@ -251,7 +266,7 @@ class AgonTrainer(GRPOTrainer):
                     split,
                     self._largest(split),
                     stream,
-                    fed[stream.policy],
+                    counts[stream.policy],
                     steps * world,
                     self.loss_type,
                 )
@@ -259,9 +274,9 @@ class AgonTrainer(GRPOTrainer):
             ]
         )
 
-    def _over_processes(self, fed: Fed) -> Fed:
-        counts = torch.tensor([fed.rows, fed.tokens, fed.micro_batches], device=self.accelerator.device)
-        return Fed(*self.accelerator.reduce(counts, reduction="sum").tolist())
+    def _over_processes(self, counts: RowCounts) -> RowCounts:
+        own = torch.tensor([counts.rows, counts.tokens, counts.micro_batches], device=self.accelerator.device)
+        return RowCounts(*self.accelerator.reduce(own, reduction="sum").tolist())
 
     def _largest(self, parts: Sequence[torch.Tensor]) -> list[int]:
         """The rows of each micro-batch in the process that has most."""
@@ -398,10 +413,11 @@ class AgonTrainer(GRPOTrainer):
             refuse_large_gap(self.gaps, self.args.max_logprob_gap)
         if resume_from_checkpoint is True:
             resume_from_checkpoint = self.run.newest_checkpoint()
+        self._micro_batches = []
         return super().train(resume_from_checkpoint=resume_from_checkpoint or None, **kwargs)
 
     def create_model_card(self, *_: Any, **__: Any) -> None:
-        """Nothing here: the finished adapters get their cards (`agon.train.cards`)."""
+        """Nothing here: the finished adapters get their cards (`agon.train.model_card`)."""
 
     def _get_output_dir(self, trial: Any) -> str:
         return str(self.run.staging)
@@ -427,6 +443,26 @@ class _OwnSync:
     """Stands where TRL expects its vLLM wrapper: our engine has been synced before it sampled."""
 
     def sync_weights(self) -> None: ...
+
+
+def _resolve_task(task: str | Task | Dataset, judge: Any, args: AgonConfig) -> Task:
+    """A task from its name, from a dataset with a judge, or as it is."""
+    if isinstance(task, Task):
+        return task
+    if isinstance(task, str):
+        return load_task(task, path=args.task_path, seed=args.task_seed)
+    if judge is None and args.judge is None:
+        raise InputError(
+            "A dataset needs a judge: pass `judge='math'`, `'exact'`, an object with a `judge` method, or a function."
+        )
+    return task_from_dataset(task, judge if isinstance(judge, str) else args.judge or "own")
+
+
+def _load_base(settings: RunSettings, args: AgonConfig) -> PreTrainedModel:
+    """The base where and how it is trained. Frozen, it may live in the precision that computes fastest."""
+    alone_on_gpu = args.device.type == "cuda" and args.world_size == 1
+    dtype = torch.bfloat16 if args.bf16 else torch.float32
+    return settings.load_base(dtype, device_map="auto" if alone_on_gpu else None)
 
 
 def _indices(problems: Sequence[Problem]) -> Dataset:

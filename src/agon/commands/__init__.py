@@ -1,0 +1,1 @@
+"""The commands, one module each: parse the arguments, call a room, print the result."""

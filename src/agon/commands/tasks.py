@@ -1,0 +1,42 @@
+"""List the tasks, or look into one: counts, splits, what was left out and why, and samples.
+
+agon tasks
+agon tasks gsm8k --show 2
+agon tasks deepmath-hard --path data/ --model Qwen/Qwen3-0.6B
+agon tasks gym:chain_sum,min_terms=2,max_terms=3
+agon tasks problems.jsonl --json
+"""
+
+import argparse
+import json
+
+from agon.errors import InputError
+from agon.game.dialects import DIALECTS
+from agon.reports.task_overview import PromptRenderer, as_text, catalogue, catalogue_text, overview
+from agon.tasks import load_task
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a task, with options after commas")
+    parser.add_argument("--path", help="a local copy of the benchmark instead of the Hub")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of the split (default 0)")
+    parser.add_argument("--show", type=int, default=1, metavar="N", help="samples to show (default 1)")
+    parser.add_argument("--model", metavar="ID", help="a model whose chat template renders the prompts")
+    parser.add_argument("--dialect", choices=sorted(DIALECTS), help="instead of the one the template implies")
+    parser.add_argument(
+        "--golds", action="store_true", help="judge the gold answers of a benchmark too (a file's always are)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.name is None:
+        print(json.dumps(catalogue(), indent=2) if arguments.json else catalogue_text())
+        return 0
+    if arguments.show < 0:
+        raise InputError(f"--show is a number of samples, not {arguments.show}.")
+    task = load_task(arguments.name, arguments.path, arguments.seed)
+    renderer = PromptRenderer(arguments.model, arguments.dialect)
+    facts = overview(task, renderer, arguments.show, judge_golds=arguments.golds)
+    print(json.dumps(facts, indent=2, ensure_ascii=False) if arguments.json else as_text(facts))
+    return 0

@@ -1,0 +1,122 @@
+"""From a target to something that can play: base, adapters, chat and engine, loaded once for all tasks."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from agon.embedded import model_path
+from agon.engines.build import ENGINES, EngineOptions, build_engine
+from agon.engines.chat import Chat
+from agon.engines.protocol import Engine
+from agon.engines.vllm_engine import VllmOptions
+from agon.engines.vllm_server import ServerOptions
+from agon.errors import InputError, unknown
+from agon.evaluate.target import Target
+from agon.evaluate.vllm_budget import VllmBudget
+from agon.game.problem import DOMAINS, Problem
+from agon.game.prompts import challenger_prompt, plain_prompt
+from agon.policies.pair import BASE, Pair
+
+# Turns (a problem, the number of a sample) that a streaming engine plays between two writes to disk. The
+# last ones of a batch leave most of its rows idle; with 256 to 512 rows, that tail is then a small part.
+STREAMED_TURNS = 2048
+
+
+@dataclass(frozen=True)
+class EngineChoice:
+    """What samples, and how much it may take."""
+
+    name: str
+    budget: VllmBudget
+    rows: int = 256
+    servers: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.name not in ENGINES:
+            raise unknown("engine", self.name, ENGINES)
+        if self.rows < 1:
+            raise InputError(f"--rows must be at least 1, not {self.rows}.")
+        if self.servers and self.name != "vllm-server":
+            raise InputError(f"--vllm-servers is for --engine vllm-server, not '{self.name}'.")
+        self.budget.refuse_without_vllm(self.name)
+
+
+@dataclass(frozen=True)
+class LoadedTarget:
+    """A target ready to play."""
+
+    target: Target
+    pair: Pair
+    chat: Chat
+    engine: Engine
+    batch: int  # turns that are played between two writes to disk
+
+    def fingerprints(self) -> dict[str, str]:
+        """What identifies the weights that answer."""
+        return {name: self.pair.fingerprint(name) for name in (*self.target.policies, BASE)}
+
+    def prompts(self) -> str:
+        """What identifies the prompts that are answered, the model's chat template among them."""
+        blanks = [Problem("", "PROBLEM", "", domain=domain) for domain in DOMAINS]
+        asked = [plain_prompt(blank, self.chat.dialect.name) for blank in blanks]
+        asked += [challenger_prompt(blank, "ATTEMPT", self.chat.dialect.name) for blank in blanks]
+        text = "\x1f".join(map(self.chat.render, asked))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@contextmanager
+def load_target(target: Target, choice: EngineChoice) -> Iterator[LoadedTarget]:
+    """Load the base and the adapters, and close the engine in the end."""
+    _refuse_without_weights(target)
+    settings = target.settings
+    settings.use_threads()
+    cuda = torch.cuda.is_available()
+    dtype = torch.bfloat16 if cuda and settings.bf16 else torch.float32
+    base = settings.load_base(dtype, device_map="auto" if cuda and choice.name == "transformers" else None)
+    chat = settings.chat(settings.load_tokenizer())
+    if target.run is not None:
+        pair = Pair.load(base, target.run.adapters, target.policies)
+    else:
+        pair = Pair.create(base, policies=1)  # an engine samples from a pair; this one only lends its base
+    options = _engine_options(target, choice, dtype, chat, base.config)
+    engine = build_engine(choice.name, pair, chat, model_path(target.model), options)
+    try:
+        for policy in target.policies:
+            engine.sync(policy, 0)
+        batch = STREAMED_TURNS if engine.capabilities.streams else choice.rows
+        yield LoadedTarget(target, pair, chat, engine, batch)
+    finally:
+        engine.close()
+
+
+def _engine_options(
+    target: Target, choice: EngineChoice, dtype: torch.dtype, chat: Chat, config: Any
+) -> EngineOptions:
+    vllm = VllmOptions()
+    if choice.name == "vllm":
+        vllm = VllmOptions(
+            dtype=str(dtype).removeprefix("torch."),
+            max_model_len=choice.budget.length(chat, config),
+            logprobs=False,
+        )
+        vllm = choice.budget.applied_to(vllm, torch.cuda.is_available())
+    return EngineOptions(
+        rows=choice.rows,
+        vllm=vllm,
+        servers=choice.servers or target.config.get("vllm_servers") or (),
+        server=ServerOptions(adapter_dir=target.config.get("adapter_dir")),
+    )
+
+
+def _refuse_without_weights(target: Target) -> None:
+    """A copy of a run's outcomes has its adapters' configurations and nothing that could answer."""
+    for policy in target.policies:
+        if target.run and not any((target.run.adapters / policy).glob("adapter_model.*")):
+            raise InputError(
+                f"The run '{target.name}' has no weights in adapters/{policy}: a copy of its outcomes can be "
+                "compared, but only the whole run can be evaluated."
+            )

@@ -1,0 +1,323 @@
+"""The thread of a pool that assigns answers to workers, enforces deadlines and replaces dead workers."""
+
+import contextlib
+import os
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agon.errors import InputError
+from agon.game.problem import Problem
+from agon.game.verdict import Verdict
+from agon.judges.judge import Judge
+from agon.judges.limits import Limits, PoolCounts
+from agon.judges.pool.fork_server_client import START_TIMEOUT, ForkServerClient, pickled
+from agon.judges.pool.framing import DisconnectedError, ReplyReader, Request, WorkerSpec, send_request
+
+# A verdict is overdue after twice the usual time plus twice its spread. Where all verdicts take equally
+# long, 5% of hanging ones then cost a tenth of the throughput; where some are slow, they get their time.
+_TIMES_USUAL = 2.0
+_TIMES_SPREAD = 2.0
+_MIN_OVERDUE_SECONDS = 0.02
+_LEARNING_RATE = 0.05
+_FIRST_GUESS_SECONDS = 0.02
+_SPARE_WORKERS = 1
+
+
+@dataclass(frozen=True)
+class Job:
+    """One answer and the future of its verdict."""
+
+    problem: Problem
+    answer: str
+    future: Future[Verdict]
+
+
+@dataclass(eq=False)
+class _Worker:
+    socket: socket.socket
+    reader: ReplyReader = field(default_factory=ReplyReader)
+    pid: int | None = None  # None until it has reported
+    job: Job | None = None
+    started: float = 0.0
+    overdue: bool = False
+    low_priority: bool = False
+
+
+class Dispatcher:
+    """Owns the fork server and the workers. Only its own thread touches any state but the queue."""
+
+    def __init__(self, judge: Judge, workers: int, limits: Limits) -> None:
+        if workers < 1:
+            raise InputError(f"A pool needs at least one worker, not {workers}.")
+        self._spec = WorkerSpec(pickled(judge), limits.memory_bytes, limits.verdicts_per_worker)
+        self._limits = limits
+        self._slots = workers
+        self.counts = PoolCounts()
+        self._lock = threading.Lock()
+        self._waiting: deque[Job] = deque()
+        self._workers: list[_Worker] = []
+        self._selector = selectors.DefaultSelector()
+        self._wake_receiver, self._wake_sender = socket.socketpair()
+        self._wake_receiver.setblocking(False)
+        self._wake_sender.setblocking(False)
+        self._selector.register(self._wake_receiver, selectors.EVENT_READ)
+        self._usual_seconds = min(_FIRST_GUESS_SECONDS, limits.patience)
+        self._variance = 0.0
+        self._closed = False
+        self._failure: str | None = None
+        self._start_fork_server()
+        self._thread = threading.Thread(target=self._run, name="judge-pool", daemon=True)
+        self._thread.start()
+
+    # Called from any thread.
+
+    def add(self, job: Job) -> None:
+        with self._lock:
+            if self._failure is not None:
+                raise RuntimeError(self._failure)
+            if self._closed:
+                raise RuntimeError("The judge pool is closed.")
+            self._waiting.append(job)
+        self._wake()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+        self._wake()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _wake(self) -> None:
+        # If the socket is full, the thread will wake up anyway; if it is closed, the pool has ended.
+        with contextlib.suppress(OSError):
+            self._wake_sender.send(b"!")
+
+    # The thread.
+
+    def _run(self) -> None:
+        try:
+            while not self._closed:
+                self._assign_jobs()
+                for key, _ in self._selector.select(self._seconds_to_next_check()):
+                    self._dispatch(key)
+                self._check_deadlines()
+        except BaseException as fault:
+            self._fail_pool(f"The judge pool failed: {type(fault).__name__}: {fault}")
+            raise
+        finally:
+            self._shut_down()
+
+    def _dispatch(self, key: selectors.SelectorKey) -> None:
+        if key.fileobj is self._wake_receiver:
+            with contextlib.suppress(BlockingIOError):
+                self._wake_receiver.recv(4096)
+        elif key.fileobj is self._fork_server.control:
+            self._read_fork_server()
+        elif key.data in self._workers:
+            self._read(key.data)
+
+    def _assign_jobs(self) -> None:
+        """Give waiting answers to idle workers, and keep one spare worker, so that a slot that becomes
+        free is taken at once."""
+        if not self._fork_server.ready:
+            return
+        # Overdue verdicts do not occupy a slot, up to the limit; beyond it they do.
+        overdue = min(sum(worker.overdue for worker in self._workers), self._limits.max_overdue)
+        wanted = self._slots + overdue + _SPARE_WORKERS
+        for _ in range(wanted - len(self._workers)):
+            worker = _Worker(self._fork_server.fork())
+            self._workers.append(worker)
+            self._selector.register(worker.socket, selectors.EVENT_READ, worker)
+        idle = [worker for worker in self._workers if worker.pid is not None and worker.job is None]
+        for _ in range(len(self._workers) - wanted):
+            if idle:  # an overdue worker has finished after all, and another has its slot
+                self._remove(idle.pop())
+        busy = sum(worker.job is not None for worker in self._workers) - overdue
+        for worker in idle[: max(0, self._slots - busy)]:
+            job = self._next_job()
+            if job is None:
+                return
+            self._assign(worker, job)
+
+    def _next_job(self) -> Job | None:
+        with self._lock:
+            while self._waiting:
+                job = self._waiting.popleft()
+                if job.future.set_running_or_notify_cancel():
+                    return job
+        return None
+
+    def _assign(self, worker: _Worker, job: Job) -> None:
+        worker.job, worker.started = job, time.monotonic()
+        try:
+            send_request(worker.socket, Request(job.problem, job.answer))
+        except OSError:
+            self._worker_died(worker, "The judge's worker died before it could read the answer.")
+        except Exception as fault:  # metadata that cannot be pickled is the caller's fault, not the pool's
+            worker.job = None
+            self._deliver(job, Verdict(False, "error", f"The problem cannot be sent to a worker: {fault}"))
+
+    def _read(self, worker: _Worker) -> None:
+        try:
+            worker.reader.feed(worker.socket)
+            while (reply := worker.reader.take()) is not None:
+                self._handle(worker, reply)
+        except (DisconnectedError, OSError, ValueError):
+            self._worker_died(worker, "The judge's worker died (out of memory, or a crash).")
+
+    def _handle(self, worker: _Worker, reply: dict[str, Any]) -> None:
+        if "pid" in reply:
+            worker.pid = reply["pid"]
+            return
+        job, worker.job = worker.job, None
+        if reply["broken"]:
+            self.counts = replace(self.counts, crashes=self.counts.crashes + 1)
+        if job is not None:
+            verdict = Verdict.from_dict(reply["verdict"])
+            self._update_usual_time(min(verdict.seconds, self._limits.patience))
+            self._deliver(job, verdict)
+        worker.overdue = False
+        if reply["exiting"] or worker.low_priority:  # a process cannot raise its priority again
+            self._remove(worker)
+
+    def _seconds_to_next_check(self) -> float | None:
+        now = time.monotonic()
+        times = [worker.started + self._limits.deadline for worker in self._workers if worker.job]
+        times += [
+            worker.started + self._overdue_after()
+            for worker in self._workers
+            if worker.job and not worker.overdue
+        ]
+        if not self._fork_server.ready:
+            times.append(self._fork_server.start_deadline)
+        return max(0.0, min(times) - now) if times else None
+
+    def _update_usual_time(self, seconds: float) -> None:
+        """Running mean and variance of the time of a verdict; recent verdicts count most."""
+        difference = seconds - self._usual_seconds
+        self._usual_seconds += _LEARNING_RATE * difference
+        self._variance += _LEARNING_RATE * (difference * difference - self._variance)
+
+    def _overdue_after(self) -> float:
+        seconds = _TIMES_USUAL * self._usual_seconds + _TIMES_SPREAD * self._variance**0.5
+        return min(self._limits.patience, max(_MIN_OVERDUE_SECONDS, seconds))
+
+    def _check_deadlines(self) -> None:
+        now = time.monotonic()
+        if not self._fork_server.ready and now > self._fork_server.start_deadline:
+            self._fail_pool(f"The judge did not start within {START_TIMEOUT:.0f} seconds.")
+        for worker in list(self._workers):
+            job, seconds = worker.job, now - worker.started
+            if job is None:
+                continue
+            if seconds >= self._limits.deadline:
+                worker.job = None
+                how = " at low priority, while other answers waited" if worker.low_priority else ""
+                sentence = f"No verdict within {self._limits.deadline:g} seconds{how}."
+                self._deliver(job, Verdict(False, "timeout", sentence, seconds))
+                self._remove(worker)
+            elif seconds >= self._overdue_after():
+                worker.overdue = True
+                if self._waiting and not worker.low_priority:
+                    self._lower_priority(worker)
+
+    def _lower_priority(self, worker: _Worker) -> None:
+        """While other answers wait, an overdue worker gets only CPU time that nobody else wants. A verdict
+        that is merely slow keeps its full share as long as nothing is waiting."""
+        worker.low_priority = True
+        if worker.pid is not None:
+            # Not for its children: a program in a sandbox has time limits of its own.
+            with contextlib.suppress(OSError):
+                policy = os.SCHED_IDLE | os.SCHED_RESET_ON_FORK
+                os.sched_setscheduler(worker.pid, policy, os.sched_param(0))
+
+    def _deliver(self, job: Job, verdict: Verdict) -> None:
+        counts = self.counts
+        self.counts = replace(
+            counts,
+            verdicts=counts.verdicts + 1,
+            timeouts=counts.timeouts + (verdict.reason == "timeout"),
+            errors=counts.errors + (verdict.reason == "error"),
+        )
+        job.future.set_result(verdict)
+
+    def _worker_died(self, worker: _Worker, sentence: str) -> None:
+        job, worker.job = worker.job, None
+        if job is not None:
+            self.counts = replace(self.counts, crashes=self.counts.crashes + 1)
+            self._deliver(job, Verdict(False, "error", sentence, time.monotonic() - worker.started))
+        self._remove(worker)
+
+    def _remove(self, worker: _Worker) -> None:
+        """Take a worker out of the pool and have it killed, if it still runs."""
+        if worker not in self._workers:
+            return
+        self._workers.remove(worker)
+        self._selector.unregister(worker.socket)
+        worker.socket.close()
+        self.counts = replace(self.counts, replaced=self.counts.replaced + 1)
+        if worker.pid is not None and self._fork_server.ready:
+            self._fork_server.kill_worker(worker.pid)
+
+    # The fork server.
+
+    def _start_fork_server(self) -> None:
+        self._fork_server = ForkServerClient(self._spec)
+        self._verdicts_at_start = self.counts.verdicts
+        self._selector.register(self._fork_server.control, selectors.EVENT_READ)
+
+    def _stop_fork_server(self) -> None:
+        self._selector.unregister(self._fork_server.control)
+        self._fork_server.stop()
+
+    def _read_fork_server(self) -> None:
+        try:
+            failure = self._fork_server.read()
+        except (DisconnectedError, OSError, ValueError):
+            self._replace_fork_server()
+        else:
+            if failure is not None:
+                self._fail_pool(f"The judge could not be loaded in a worker:\n{failure}")
+
+    def _replace_fork_server(self) -> None:
+        """The fork server died, and its workers with it. One that died before it gave any verdict is not
+        replaced: the next one would die too."""
+        if not self._fork_server.ready or self.counts.verdicts == self._verdicts_at_start:
+            self._fail_pool("The judge could not be loaded in a worker: its process died.")
+            return
+        self._fork_server.ready = False
+        for worker in list(self._workers):
+            self._worker_died(worker, "The judge's worker died with the process that started it.")
+        self._stop_fork_server()
+        self._start_fork_server()
+
+    def _fail_pool(self, sentence: str) -> None:
+        with self._lock:
+            self._failure = self._failure or sentence
+            self._closed = True
+
+    def _shut_down(self) -> None:
+        with self._lock:
+            self._closed = True
+            waiting = list(self._waiting)
+            self._waiting.clear()
+        for worker in list(self._workers):
+            if worker.job is not None:
+                self._fail_job(worker.job)
+            worker.socket.close()
+        for job in waiting:
+            if job.future.set_running_or_notify_cancel():
+                self._fail_job(job)
+        self._stop_fork_server()
+        self._selector.close()
+        self._wake_receiver.close()
+        self._wake_sender.close()
+
+    def _fail_job(self, job: Job) -> None:
+        job.future.set_exception(RuntimeError(self._failure or "The judge pool was closed."))

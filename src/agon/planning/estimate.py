@@ -1,0 +1,230 @@
+"""What a run will need: memory by part, tokens, time. All of it arithmetic, nothing is loaded.
+
+The formulas stand in the docstrings. Those for memory are about one process and are meant to be
+compared with `torch.cuda.max_memory_allocated()`; those for time rest on the two efficiencies below
+and are estimates, good to a factor of two.
+"""
+
+from dataclasses import dataclass
+
+from agon.planning.architectures import Architecture
+
+GIB = 1 << 30
+# TRL projects hidden states on the vocabulary in tiles of this many tokens and words.
+TILE_TOKENS, TILE_WORDS = 4096, 32_768
+# Of the paper's untrained rollouts the mean is 6.1k tokens under a cap of 15k.
+MEAN_SHARE = 0.4
+# What real runs reach of a GPU's peak: arithmetic in training, bandwidth in sampling.
+TRAINING_EFFICIENCY, SAMPLING_EFFICIENCY = 0.35, 0.5
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """Memory in GiB, dense bfloat16 arithmetic in TFLOP/s, bandwidth in GB/s."""
+
+    memory: float
+    tflops: float
+    bandwidth: float
+
+
+GPUS: dict[str, Gpu] = {
+    "B200": Gpu(179, 2250, 8000),
+    "H200": Gpu(140, 989, 4800),
+    "H100": Gpu(79, 989, 3350),
+    "A100-80": Gpu(79, 312, 2039),
+    "A100-40": Gpu(39, 312, 1555),
+    "L40S": Gpu(44, 362, 864),
+    "L4": Gpu(22, 121, 300),
+    "RTX5090": Gpu(31, 210, 1792),
+    "RTX4090": Gpu(23, 165, 1008),
+    "RTX3090": Gpu(23, 71, 936),
+}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The sizes of a run that the plan depends on; the names are those of the configuration."""
+
+    problems: int
+    policies: int = 2
+    num_train_epochs: float = 1.0
+    max_steps: int = -1
+    num_generations: int = 16
+    per_device_train_batch_size: int = 8
+    gradient_accumulation_steps: int = 8
+    steps_per_generation: int = 8
+    num_iterations: int = 1
+    max_completion_length: int = 2048
+    prompt_tokens: int = 400
+    lora_r: int = 16
+    gradient_checkpointing: bool = True
+    engine: str = "transformers"
+    engine_rows: int = 256
+    vllm_gpu_memory_utilization: float = 0.3
+    vllm_kv_cache_bytes: int | None = None
+    width: int = 2  # bytes of a weight of the base
+
+    @property
+    def length(self) -> int:
+        """The longest sequence: prompt and completion."""
+        return self.prompt_tokens + self.max_completion_length
+
+    @property
+    def sampled_rows(self) -> int:
+        """Rollouts that one process samples at once: a stream, or the part the engine takes of it."""
+        stream = max(1, self.per_device_train_batch_size * self.steps_per_generation // 2)
+        return min(self.engine_rows, stream) if self.engine == "transformers" else stream
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes by part, in one process."""
+
+    base: int
+    adapters: int
+    gradients: int
+    optimizer: int
+    activations: int
+    sampling: int
+
+    @property
+    def training_peak(self) -> int:
+        """While the gradient is computed."""
+        return self.base + self.adapters + self.gradients + self.optimizer + self.activations
+
+    @property
+    def sampling_peak(self) -> int:
+        """While the transformers engine samples, in the same process."""
+        return self.base + self.adapters + self.optimizer + self.sampling
+
+    @property
+    def peak(self) -> int:
+        return max(self.training_peak, self.sampling_peak)
+
+
+def memory(model: Architecture, work: Workload) -> Memory:
+    """Memory of one process.
+
+    The base is frozen: its parameters, once. Adapters are float32, with a gradient and Adam's two
+    moments for each of them. Where a vLLM engine samples, its own memory is not in here.
+    """
+    adapters = work.policies * model.adapter(work.lora_r) * 4
+    return Memory(
+        base=model.parameters * work.width,
+        adapters=adapters,
+        gradients=adapters,
+        optimizer=2 * adapters,
+        activations=activations(model, work),
+        sampling=sampling_bytes(model, work) if work.engine == "transformers" else 0,
+    )
+
+
+def activations(model: Architecture, work: Workload) -> int:
+    """What the backward pass of one micro-batch holds at its peak.
+
+    With T = rows x length tokens: the input of every layer (2h bytes a token, and 25 for each
+    per-layer input), the attention mask (3 bytes a pair of positions), and either one layer run again
+    or the tiles of the vocabulary, whichever is larger. Without checkpointing every layer is held.
+    """
+    rows, length = work.per_device_train_batch_size, work.length
+    tokens = rows * length
+    kept = model.layers * (2 * model.hidden + 25 * model.per_layer_input)
+    layer = layer_bytes(model)
+    mask = 3 * rows * length * length
+    if not work.gradient_checkpointing:
+        return tokens * model.layers * layer + mask
+    scored = rows * work.max_completion_length
+    head = min(scored, TILE_TOKENS) * TILE_WORDS * 2 + 8 * scored * model.hidden
+    return tokens * kept + mask + max(tokens * layer, head)
+
+
+def layer_bytes(model: Architecture) -> int:
+    """Bytes a token needs inside one layer during its backward pass, adapters on all projections.
+
+    28h + 14.2 x intermediate + 14 x queries + 6 x keys: a linear fit to what bfloat16 autocast
+    allocates for Qwen2 and Qwen3 layers of eight shapes, exact to 3%. A delta net holds about
+    26 bytes for each of its projected values, in the implementation without fused kernels.
+    """
+    common = 28 * model.hidden + 14.2 * model.intermediate
+    head = max(model.head_dim, model.global_head_dim)
+    queries = model.heads * head * (2 if model.gated else 1)
+    attention = 14 * queries + 6 * model.kv_heads * head
+    delta = 26 * 4 * model.delta_heads * model.delta_dim
+    return int(common + max(attention, delta))
+
+
+def sampling_bytes(model: Architecture, work: Workload) -> int:
+    """What the transformers engine holds at its peak, for R rows of full length.
+
+    The cache and a copy of one layer's part of it while it grows, that layer's keys and values
+    repeated for every query head, and three float32 copies of the scores over the vocabulary.
+    """
+    rows, length = work.sampled_rows, work.length
+    cache = model.cache_bytes(length, rows, work.width)
+    repeated = 2 * rows * length * model.heads * model.head_dim * work.width
+    return cache + cache // model.layers + repeated + 12 * rows * model.vocab
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Rollouts and tokens of the whole run; `most` if every rollout reaches the cap."""
+
+    steps: int
+    problems_per_step: float
+    rollouts: int
+    mean: int
+    most: int
+
+
+def tokens(work: Workload, gpus: int) -> Tokens:
+    """Steps and tokens: every problem is answered `num_generations` times under one cap.
+
+    A step holds rows x accumulation x GPUs / num_generations problems. The mean is 0.4 of the cap,
+    as in the paper's untrained rollouts.
+    """
+    rows = work.per_device_train_batch_size * work.gradient_accumulation_steps * gpus
+    per_step = rows / work.num_generations
+    steps = work.max_steps if work.max_steps > 0 else int(work.problems * work.num_train_epochs / per_step)
+    rollouts = int(steps * rows)
+    most = rollouts * work.max_completion_length
+    return Tokens(steps, per_step, rollouts, int(most * MEAN_SHARE), most)
+
+
+@dataclass(frozen=True)
+class Hours:
+    """Of the whole run, for the mean length of completions."""
+
+    sampling: float
+    training: float
+
+    @property
+    def total(self) -> float:
+        return self.sampling + self.training
+
+
+def hours(model: Architecture, work: Workload, gpu: Gpu, gpus: int) -> Hours:
+    """Time of a run: sampling is bound by bandwidth, training by arithmetic.
+
+    One step of decoding reads the weights once and the cache of every sequence; as many sequences
+    run together as the stream has, or as the memory holds. A trained token costs 6 operations per
+    parameter (forward, forward again, gradients of activations; the base has no weight gradients)
+    and 2 more for the log-probs of another engine's samples, plus 12 x layers x queries x length for
+    attention.
+    """
+    spent = tokens(work, gpus)
+    length = work.prompt_tokens + int(work.max_completion_length * MEAN_SHARE)
+    weights = (model.active + model.adapter(work.lora_r)) * work.width
+    # A vLLM engine has its share of the memory less its own copy of the weights.
+    own = work.engine != "transformers"
+    free = gpu.memory * GIB * (work.vllm_gpu_memory_utilization if own else 0.5) - (weights if own else 0)
+    together = max(1, min(work.sampled_rows, int(free / model.cache_bytes(length))))
+    per_step = weights + model.cache_bytes(length // 2, together)
+    decoded = gpu.bandwidth * 1e9 * SAMPLING_EFFICIENCY * together / per_step
+    trained = spent.mean + spent.rollouts * work.prompt_tokens
+    operations = 8 if own else 6
+    attention = 12 * model.full_layers * model.heads * model.head_dim * length
+    arithmetic = trained * work.num_iterations * (operations * model.active + attention)
+    return Hours(
+        sampling=spent.mean / decoded / gpus / 3600,
+        training=arithmetic / (gpu.tflops * 1e12 * TRAINING_EFFICIENCY) / gpus / 3600,
+    )

@@ -1,0 +1,133 @@
+"""What a recipe needs, put together for people and scripts: memory by part, tokens, time, does it fit."""
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from agon.embedded import model_path
+from agon.errors import InputError, unknown
+from agon.planning.architectures import Architecture, architecture
+from agon.planning.estimate import GIB, GPUS, Workload, hours, memory, tokens
+from agon.tasks.benchmarks import BENCHMARKS
+from agon.tasks.gym import SIZES
+
+# Training problems that a benchmark without a fixed size leaves after its filters.
+KNOWN_SIZES = {"gsm8k": 7168, "math": 6843, "mbpp": 372}
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What a recipe is planned for."""
+
+    gpu: str = "H100"
+    gpus: int = 1
+
+    def __post_init__(self) -> None:
+        if self.gpu not in GPUS:
+            raise unknown("GPU", self.gpu, GPUS)
+        if self.gpus < 1:
+            raise InputError(f"--gpus is a positive number, not {self.gpus}.")
+
+
+def plan_recipe(
+    model: str,
+    task: str,
+    config: Any,
+    hardware: Hardware,
+    prompt_tokens: int = 400,
+    problems: int | None = None,
+) -> dict[str, Any]:
+    """All that `agon plan` says of a recipe; `config` is its `AgonConfig`."""
+    if prompt_tokens < 1:
+        raise InputError(f"--prompt-tokens is a positive number, not {prompt_tokens}.")
+    shape = architecture(model_path(model))
+    work = workload(config, problems or training_problems(task), prompt_tokens)
+    return {"model": model, "task": task, **_facts(shape, work, hardware)}
+
+
+def training_problems(task: str) -> int:
+    """How many problems a task trains on, from its row or from the size written after its name."""
+    name, *pairs = task.split(",")
+    written = dict(pair.partition("=")[::2] for pair in pairs)
+    if written.get("train", "").isdigit():
+        return int(written["train"])
+    if name.startswith("gym:"):
+        return SIZES["train"]
+    if name in BENCHMARKS:
+        if not BENCHMARKS[name].train_sources:
+            raise InputError(
+                f"Task '{name}' is for evaluation only: it has no training problems to plan for."
+            )
+        return BENCHMARKS[name].sizes.get("train") or KNOWN_SIZES[name]
+    raise InputError(f"The size of task '{task}' is not known: say how many problems with --problems.")
+
+
+def workload(config: Any, problems: int, prompt_tokens: int) -> Workload:
+    """The sizes of a configuration; those that it does not have keep their defaults."""
+    named = {each.name: getattr(config, each.name) for each in fields(Workload) if hasattr(config, each.name)}
+    own = {"problems": problems, "prompt_tokens": prompt_tokens, "policies": config.game.policies}
+    return Workload(**{**named, **own})
+
+
+def _facts(model: Architecture, work: Workload, hardware: Hardware) -> dict[str, Any]:
+    gpu, parts, spent = GPUS[hardware.gpu], memory(model, work), tokens(work, hardware.gpus)
+    sampler = 0.0
+    if work.engine == "vllm":
+        # vLLM fills its share of the card, unless its cache has a size of its own beside the weights.
+        own = work.vllm_kv_cache_bytes + parts.base if work.vllm_kv_cache_bytes else None
+        sampler = own or work.vllm_gpu_memory_utilization * gpu.memory * GIB
+    needed = parts.peak + sampler
+    took = hours(model, work, gpu, hardware.gpus)
+    return {
+        "parameters": model.parameters,
+        "adapter_parameters": model.adapter(work.lora_r),
+        "policies": work.policies,
+        "memory_bytes": {
+            **asdict(parts),
+            "training_peak": parts.training_peak,
+            "sampling_peak": parts.sampling_peak if work.engine == "transformers" else None,
+            "process_peak": int(needed),
+            "vllm": int(sampler),
+            "cache_per_sequence": model.cache_bytes(work.length),
+        },
+        "tokens": asdict(spent),
+        "gpu": {"name": hardware.gpu, "count": hardware.gpus, "memory_gib": gpu.memory},
+        "fits": needed <= gpu.memory * GIB,
+        "hours": {**asdict(took), "total": took.total},
+        "assumes": {"prompt_tokens": work.prompt_tokens, "length": work.length, "engine": work.engine},
+    }
+
+
+def plan_text(facts: dict[str, Any]) -> str:
+    """The same facts as lines of text."""
+    parts, spent, took, gpu = facts["memory_bytes"], facts["tokens"], facts["hours"], facts["gpu"]
+    assumes = facts["assumes"]
+    rows = [
+        ("base, frozen", parts["base"]),
+        (f"{facts['policies']} adapters of {facts['adapter_parameters'] / 1e6:.1f}M", parts["adapters"]),
+        ("gradients", parts["gradients"]),
+        ("optimizer", parts["optimizer"]),
+        ("activations of a micro-batch", parts["activations"]),
+        ("training, at its peak", parts["training_peak"]),
+    ]
+    if assumes["engine"] == "transformers":
+        rows += [
+            ("cache and scores while sampling", parts["sampling"]),
+            ("sampling, at its peak", parts["sampling_peak"]),
+        ]
+    if parts["vllm"]:
+        rows.append(("vLLM beside it, weights and cache", parts["vllm"]))
+    rows.append(("one process, at its peak", parts["process_peak"]))
+    rows.append((f"cache of one sequence of {assumes['length']} tokens", parts["cache_per_sequence"]))
+    lines = [f"{facts['model']} on {facts['task']}: {facts['parameters'] / 1e9:.2f}B parameters", ""]
+    lines += [f"{size / GIB:>9.2f} GiB  {what}" for what, size in rows]
+    verdict = "fits" if facts["fits"] else "does NOT fit"
+    lines += [
+        "",
+        f"{spent['steps']} steps of {spent['problems_per_step']:g} problems, {spent['rollouts']:,} rollouts,",
+        f"{spent['mean'] / 1e6:,.0f}M tokens if completions are 0.4 of the cap on average, "
+        f"{spent['most'] / 1e6:,.0f}M at most.",
+        "",
+        f"{gpu['count']} x {gpu['name']} ({gpu['memory_gib']:g} GiB each): it {verdict}. Estimate: "
+        f"{took['total']:.1f} h ({took['sampling']:.1f} h sampling, {took['training']:.1f} h training).",
+    ]
+    return "\n".join(lines)

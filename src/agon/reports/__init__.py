@@ -1,0 +1,1 @@
+"""Reports: runs, evaluations and tasks turned into something to read, as tables, charts, quotes and pages."""

@@ -1,0 +1,44 @@
+"""The duels of a run: JSON lines in numbered files, in the order they were played."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from agon.game.duel import Duel
+from agon.runs.files import keep_lines, whole_lines
+
+FILE_BYTES = 64 * 1024 * 1024
+
+
+class DuelLog:
+    """Writes, reads and rewinds the duels of one run, within a limit on their size."""
+
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        self.folder = folder
+        self._max_bytes = max_bytes
+
+    def write(self, duels: Iterable[Duel]) -> None:
+        """Append duels; beyond the size limit the oldest file but the first is deleted."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        files = self.files()
+        if not files or files[-1].stat().st_size >= FILE_BYTES:
+            number = int(files[-1].stem) + 1 if files else 0
+            files.append(self.folder / f"{number:05d}.jsonl")
+        with files[-1].open("a") as file:
+            file.write("".join(duel.to_json() + "\n" for duel in duels))
+        while len(files) > 2 and sum(path.stat().st_size for path in files) > self._max_bytes:
+            files.pop(1).unlink()
+
+    def files(self) -> list[Path]:
+        return sorted(self.folder.glob("*.jsonl")) if self.folder.is_dir() else []
+
+    def __iter__(self) -> Iterator[Duel]:
+        for path in self.files():
+            for line in whole_lines(path):
+                yield Duel.from_json(line)
+
+    def rewind(self, step: int) -> None:
+        """Drop the duels of this step and later ones, and a line that was cut off."""
+        for path in self.files():
+            keep_lines(path, lambda line: Duel.from_json(line).step < step)
+            if path.stat().st_size == 0:
+                path.unlink()

@@ -1,0 +1,46 @@
+"""Files that survive a kill: each is either the old one or the new one, and lines are read whole or not at all."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file in one step, making its folder if there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(path.name + ".new")
+    fresh.write_text(text)
+    fresh.replace(path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a file; empty where there is no file."""
+    return dict(json.loads(path.read_text())) if path.is_file() else {}
+
+
+def whole_lines(path: Path) -> Iterator[str]:
+    """The lines of a file; a last one that was cut off is left out."""
+    if not path.exists():
+        return
+    with path.open() as file:
+        for line in file:
+            if line.endswith("\n"):
+                yield line
+
+
+def keep_lines(path: Path, wanted: Callable[[str], bool]) -> None:
+    """Truncate a file before the first line that is not wanted or not whole."""
+    if not path.exists():
+        return
+    kept = 0
+    for line in whole_lines(path):
+        if not wanted(line):
+            break
+        kept += len(line.encode())
+    with path.open("r+b") as file:
+        file.truncate(kept)

@@ -1,1 +1,0 @@
-"""One module per verb of the command line; see `agon.cli`."""

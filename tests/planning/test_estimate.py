@@ -1,0 +1,207 @@
+"""The plan against what transformers, PEFT and autograd really make."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import get_peft_model
+from tests.planning.allocated import peak_of_a_step
+from transformers import (
+    Gemma4ForCausalLM,
+    Gemma4TextConfig,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3_5ForCausalLM,
+    Qwen3_5TextConfig,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+from agon.cli import main
+from agon.errors import InputError
+from agon.planning.architectures import MODELS, Architecture, architecture, from_config
+from agon.planning.estimate import GPUS, Workload, activations, hours, memory, tokens
+from agon.policies.pair import Adapters
+from tests import tiny
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+LOAD = Workload(problems=1000)
+
+
+def real_config(model: Architecture) -> Any:
+    """The configuration that transformers would read for a row of the table."""
+    shape: dict[str, Any] = {
+        "vocab_size": model.vocab,
+        "hidden_size": model.hidden,
+        "intermediate_size": model.intermediate,
+        "num_hidden_layers": model.layers,
+        "num_attention_heads": model.heads,
+        "num_key_value_heads": model.kv_heads,
+        "tie_word_embeddings": model.tied,
+    }
+    if model.kind == "qwen2":
+        return Qwen2Config(**shape)
+    if model.kind == "qwen3":
+        return Qwen3Config(**shape, head_dim=model.head_dim)
+    if model.kind == "qwen3_5":
+        return Qwen3_5TextConfig(**shape, head_dim=model.head_dim, linear_num_value_heads=model.delta_heads)
+    gemma = {
+        "head_dim": model.head_dim,
+        "global_head_dim": model.global_head_dim,
+        "num_kv_shared_layers": model.shared_kv_layers,
+        "hidden_size_per_layer_input": model.per_layer_input,
+        "sliding_window": model.window,
+    }
+    return Gemma4TextConfig(**{**shape, **gemma})
+
+
+def on_paper(config: Any) -> PreTrainedModel:
+    """The model of a configuration, without its memory."""
+    classes: dict[str, Callable[[Any], PreTrainedModel]] = {
+        "qwen2": Qwen2ForCausalLM,
+        "qwen3": Qwen3ForCausalLM,
+        "qwen3_5_text": Qwen3_5ForCausalLM,
+        "gemma4_text": Gemma4ForCausalLM,
+    }
+    with torch.device("meta"):
+        return classes[config.model_type](config)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_parameters_and_adapters_are_those_of_the_real_model(name: str) -> None:
+    whole = MODELS[name]
+    # A few layers of it tell as much; the size of the whole is checked below.
+    model = replace(whole, layers=2 * whole.full_every, shared_kv_layers=whole.shared_kv_layers // 6)
+    real = on_paper(real_config(model))
+    counted = sum(weight.numel() for weight in real.parameters())
+    assert model.parameters - model.towers == pytest.approx(counted, rel=1e-3)
+    adapted = get_peft_model(real, Adapters(rank=16).lora(real.config), adapter_name="A")
+    assert model.adapter(16) == sum(w.numel() for n, w in adapted.named_parameters() if "lora_" in n)
+
+
+def test_whole_models_have_the_sizes_that_their_makers_state() -> None:
+    sizes = {name.split("/")[1]: round(model.parameters / 1e9, 1) for name, model in MODELS.items()}
+    assert sizes == {
+        "Qwen2.5-0.5B-Instruct": 0.5,
+        "Qwen3-0.6B": 0.6,
+        "Qwen3-1.7B": 1.7,
+        "Qwen3-4B": 4.0,
+        "Qwen3.5-2B": 2.2,
+        "gemma-4-E4B-it": 7.9,
+    }
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_config_file_gives_the_numbers_of_the_table(name: str, tmp_path: Path) -> None:
+    real_config(MODELS[name]).save_pretrained(tmp_path)
+    found = architecture(str(tmp_path))
+    assert replace(found, kind=MODELS[name].kind, towers=MODELS[name].towers) == MODELS[name]
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "qwen3", "gemma4"])
+def test_the_cache_is_as_large_as_the_real_one(kind: str) -> None:
+    made = tiny.model(kind)
+    cache = made(torch.ones(3, 20, dtype=torch.long), use_cache=True).past_key_values
+    real = sum(part.nbytes for layer in cache.layers for part in (layer.keys, layer.values))
+    assert from_config(made.config.to_dict()).cache_bytes(20, rows=3, width=4) == real
+
+
+@pytest.mark.parametrize(
+    ("kind", "hidden", "intermediate", "heads", "kv_heads"),
+    [("qwen2", 896, 4864, 14, 2), ("qwen3", 1024, 3072, 16, 8)],
+)
+def test_activations_are_what_autograd_holds(
+    kind: str, hidden: int, intermediate: int, heads: int, kv_heads: int
+) -> None:
+    shape: dict[str, Any] = {
+        "hidden_size": hidden,
+        "intermediate_size": intermediate,
+        "num_attention_heads": heads,
+    }
+    head_dim = 64 if kind == "qwen2" else 128
+    made = tiny.model(
+        kind, num_hidden_layers=3, num_key_value_heads=kv_heads, head_dim=head_dim, vocab_size=200, **shape
+    )
+    load = replace(LOAD, per_device_train_batch_size=4, prompt_tokens=300, max_completion_length=300)
+    planned = activations(from_config(made.config.to_dict()), load)
+    assert planned == pytest.approx(peak_of_a_step(made, rows=4, length=600), rel=0.05)
+
+
+def test_one_policy_needs_half_the_adapters_of_two() -> None:
+    model = MODELS["Qwen/Qwen3-0.6B"]
+    two, one = memory(model, LOAD), memory(model, replace(LOAD, policies=1))
+    assert (two.adapters, two.gradients, two.optimizer) == (
+        2 * one.adapters,
+        2 * one.gradients,
+        2 * one.optimizer,
+    )
+    assert two.base == one.base
+
+
+def test_checkpointing_and_smaller_batches_save_memory() -> None:
+    model = MODELS["Qwen/Qwen3-0.6B"]
+    assert activations(model, replace(LOAD, gradient_checkpointing=False)) > 3 * activations(model, LOAD)
+    assert activations(model, replace(LOAD, per_device_train_batch_size=1)) < activations(model, LOAD) / 4
+
+
+def test_vllm_keeps_its_memory_out_of_the_process() -> None:
+    model = MODELS["Qwen/Qwen3-0.6B"]
+    assert memory(model, replace(LOAD, engine="vllm")).sampling == 0
+    assert memory(model, LOAD).sampling > memory(model, replace(LOAD, engine_rows=4)).sampling
+
+
+def test_tokens_follow_from_problems_and_rollouts() -> None:
+    spent = tokens(replace(LOAD, problems=3000), gpus=1)
+    assert (spent.steps, spent.problems_per_step, spent.rollouts) == (750, 4, 48_000)
+    assert spent.most == 48_000 * 2048
+    assert tokens(replace(LOAD, max_steps=10), gpus=2).rollouts == 10 * 128
+
+
+def test_time_falls_with_more_and_faster_gpus() -> None:
+    model = MODELS["Qwen/Qwen3-0.6B"]
+    slow = hours(model, LOAD, GPUS["L4"], 1)
+    assert hours(model, LOAD, GPUS["H100"], 1).total < slow.total / 3
+    assert hours(model, LOAD, GPUS["L4"], 4).training == pytest.approx(slow.training / 4, rel=0.02)
+
+
+def test_the_verb_prints_parts_that_add_up(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["plan", str(RECIPES / "qwen2.5-0.5b-gsm8k.yaml"), "--json", "--gpu", "L4", "--method", "grpo"])
+        == 0
+    )
+    said = json.loads(capsys.readouterr().out)
+    parts = said["memory_bytes"]
+    assert said["policies"] == 1
+    names = ("base", "adapters", "gradients", "optimizer", "activations")
+    assert parts["training_peak"] == sum(parts[name] for name in names)
+    assert said["fits"]
+    assert said["tokens"]["rollouts"] == 32_000
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--gpu", "H10"], "Unknown GPU 'H10': did you mean 'H100'?"),
+        (["--gpus", "0"], "--gpus is a positive number, not 0."),
+        (["--learning_rat", "1"], "did you mean '--learning_rate'?"),
+        (["--model", "Qwen/Qwen3-0.6"], "did you mean 'Qwen/Qwen3-0.6B'?"),
+        (["--task", "problems.jsonl"], "say how many problems with --problems"),
+    ],
+)
+def test_bad_input_is_one_sentence(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(RECIPES / "qwen3-0.6b-deepmath.yaml"), *words]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert said in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_a_folder_without_a_usable_config_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "qwen3"}')
+    with pytest.raises(InputError, match="does not describe a decoder"):
+        architecture(str(tmp_path))
