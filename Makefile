@@ -19,9 +19,16 @@ CODE := $(foreach folder,src tests benchmarks scripts,$(if $(shell find $(folder
 VLLM_BIN := .venv-vllm/bin
 VLLM_READY := .venv-vllm/.ready
 
+# Bytecode is written when a module is first imported: compiling all that is installed takes half as long
+# again as installing it, and little of it is ever used.
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_COMPILE := 1
 
-.PHONY: help demo test test-vllm lint clean sandbox
+# One thread for each of two workers, and no look at the Hub.
+TESTS := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
+EVERY := -m "exhaustive or not exhaustive"
+
+.PHONY: help demo test test-vllm nightly lint clean sandbox vllm
 
 help:  ## say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,13 +36,17 @@ help:  ## say what each target does
 demo: $(READY) sandbox  ## train a pair on the embedded default; no GPU needed
 	$(BIN)/agon train
 
-test: $(READY) sandbox  ## run all tests
-	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(PYTEST)
+test: $(READY) sandbox  ## run the tests
+	$(TESTS) $(BIN)/python -m pytest $(PYTEST)
 
 # A second environment: vLLM brings its own versions of what a server needs. One process, because each
 # worker of pytest would start servers of its own.
 test-vllm: $(VLLM_READY) sandbox  ## run the tests of the vLLM engines, on a CPU
-	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 $(VLLM_BIN)/python -m pytest tests/vllm
+	$(TESTS) $(VLLM_BIN)/python -m pytest tests/vllm
+
+nightly: lint sandbox $(VLLM_READY)  ## run every test, the exhaustive ones too; before a release
+	$(TESTS) $(BIN)/python -m pytest $(PYTEST) $(EVERY)
+	$(TESTS) $(VLLM_BIN)/python -m pytest tests/vllm $(EVERY)
 
 lint: $(READY)  ## check formatting, lint and types of every Python file
 	$(BIN)/ruff format --check .
@@ -64,6 +75,8 @@ $(READY): $(TORCH_READY) pyproject.toml constraints.txt
 	@{ grep -v '^torch==' constraints.txt; echo '$(firstword $(TORCH))'; } > .venv/constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt --editable '.[dev]'
 	@touch $@
+
+vllm: $(VLLM_READY)  ## make the environment of the vLLM engines
 
 .venv-vllm/bin/python:
 	$(PYTHON) -m venv .venv-vllm

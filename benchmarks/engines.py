@@ -444,10 +444,11 @@ def tiny_setting(arguments: argparse.Namespace, folder: Path) -> Setting:
         max_model_len=1024,
         max_num_seqs=64,
         enforce_eager=True,
-        extra={"enable_chunked_prefill": False},  # torch rewinds a seeded generator on CUDA only
     )
     problems = tiny.task().problems("train")[:4]
-    return Setting(str(folder), problems, "tests.tiny:last_box", 8, Sampling(16), options, arguments.repeats)
+    return Setting(
+        str(folder), problems, "tests.last_box:last_box", 8, Sampling(16), options, arguments.repeats
+    )
 
 
 def facts(setting: Setting, arguments: argparse.Namespace) -> dict[str, Any]:

@@ -376,10 +376,8 @@ def together(results: Sequence[dict[str, Any]]) -> str:
 def load(arguments: argparse.Namespace) -> tuple[Chat, Engine]:
     cuda = torch.cuda.is_available()
     dtype = torch.bfloat16 if cuda else torch.float32
-    base = load_base(arguments.model, dtype)
-    if cuda and arguments.engine == "transformers":
-        base.to("cuda")
-    pair = Pair.create(base, policies=1)
+    device = "cuda" if cuda and arguments.engine == "transformers" else None
+    pair = Pair.create(load_base(arguments.model, dtype, device_map=device), policies=1)
     chat = Chat(load_tokenizer(arguments.model), arguments.dialect)
     vllm = VllmOptions(
         dtype=str(dtype).removeprefix("torch."),

@@ -1,4 +1,4 @@
-"""A judge as users write it: a plain function, in a module that imports nothing heavy, so that workers start at once."""
+"""A judge as users write it: a plain function. Its module imports nothing heavy, so workers start at once."""
 
 from agon.game.markup import boxes
 from agon.game.problem import Problem

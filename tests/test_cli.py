@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agon import __version__
-from agon.cli import VERBS, main
+from agon.cli import COMMANDS, main
 
 AGON = [sys.executable, "-m", "agon.cli"]
 
@@ -29,10 +29,10 @@ def test_help_answers_in_under_half_a_second() -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
-def test_help_names_every_verb(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_every_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 0
     said = capsys.readouterr().out
-    assert all(re.search(rf"^  {verb} ", said, re.MULTILINE) for verb in VERBS)
+    assert all(re.search(rf"^  {command} ", said, re.MULTILINE) for command in COMMANDS)
 
 
 @pytest.mark.parametrize("word", ["--version", "-V"])
@@ -41,14 +41,14 @@ def test_the_version_is_the_packages(word: str, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out == f"agon {__version__}\n"
 
 
-@pytest.mark.parametrize("verb", ["methods", "doctor"])
-def test_a_verb_describes_itself(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([verb, "--help"]) == 0
-    assert capsys.readouterr().out.startswith(f"usage: agon {verb}")
+@pytest.mark.parametrize("command", ["methods", "doctor"])
+def test_a_command_describes_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"usage: agon {command}")
 
 
 BAD = [
-    (["metods"], "agon: Unknown verb 'metods': did you mean 'methods'?\n"),
+    (["metods"], "agon: Unknown command 'metods': did you mean 'methods'?\n"),
     (["methods", "argon"], "agon: Unknown method 'argon': did you mean 'agon'?\n"),
     (["methods", "--jsn"], "agon: Unknown option '--jsn': did you mean '--json'?\n"),
     (["doctor", "--jason"], "agon: Unknown option '--jason': did you mean '--json'?\n"),

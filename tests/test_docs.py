@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agon import __version__
-from agon.cli import VERBS
+from agon.cli import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")])
@@ -30,9 +30,9 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_verb_that_a_page_shows_exists(page: Path) -> None:
+def test_every_command_that_a_page_shows_exists(page: Path) -> None:
     shown = set(re.findall(r"(?:^|`|\| )agon ([a-z]+)\b", page.read_text("utf-8"), re.MULTILINE))
-    assert shown <= set(VERBS)
+    assert shown <= set(COMMANDS)
 
 
 def test_the_page_of_the_engines_shows_what_its_benchmark_measured() -> None:
@@ -55,9 +55,9 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
 
 
-COMMANDS = [line for block in blocks("sh") for line in block.splitlines() if "agon " in line]
+SHOWN = [line for block in blocks("sh") for line in block.splitlines() if "agon " in line]
 # Runs have tests of their own, and `agon judge code` refuses to run without a sandbox.
-QUICK = [line for line in COMMANDS if not re.search(r"agon (train|eval|compare|judge code)", line)]
+QUICK = [line for line in SHOWN if not re.search(r"agon (train|eval|compare|judge code)", line)]
 
 
 def test_the_readme_shows_commands() -> None:

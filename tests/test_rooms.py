@@ -5,28 +5,40 @@ import doctest
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "agon"
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "agon"
 
 # A room may import the rooms of the lines above its own, never one of its own line.
 ORDER = [
-    {"errors"},
+    {"errors", "embedded"},
     {"game"},
-    {"tasks", "judges", "policies", "embedded"},
+    {"tasks", "judges", "policies"},
     {"engines"},
     {"arena"},
+    {"runs"},
     {"evaluate"},
-    {"train"},
-    {"lab", "serve"},
-    {"verbs"},
+    {"train", "planning", "reports"},
+    {"lab", "view", "serve"},
+    {"commands"},
     {"cli"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem != "__init__")
+# What stands around the package. Scripts and benchmarks use the rooms, not the command line, and parts
+# of the tests; nothing is imported from them but the making of the embedded base.
+AROUND = {folder: sorted((ROOT / folder).rglob("*.py")) for folder in ("scripts", "benchmarks", "tests")}
+NOT_FOR = {
+    "scripts": ("agon.commands", "agon.cli", "benchmarks"),
+    "benchmarks": ("agon.commands", "agon.cli", "scripts"),
+    "tests": ("scripts", "benchmarks"),
+}
+TESTED_SCRIPTS = "scripts.pretraining"
 
 
 def module_of(path: Path) -> list[str]:
@@ -62,6 +74,86 @@ def wrong_imports(source: str, module: list[str], is_package: bool = False) -> l
 
 def test_every_room_has_its_place_in_the_order() -> None:
     assert {module_of(path)[1] for path in FILES} <= set(RANK)
+
+
+def test_the_first_line_of_every_room_says_what_it_is() -> None:
+    rooms = [*SOURCE.rglob("__init__.py"), SOURCE / "arena.py", SOURCE / "errors.py"]
+    first = {
+        path: (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").splitlines() for path in rooms
+    }
+    assert [path for path, lines in first.items() if not lines or not lines[0].endswith((".", ":"))] == []
+
+
+def imports_from_outside(path: Path, folder: str) -> list[str]:
+    """The imports of a file around the package that are not for it."""
+    names = [".".join(target) for _, target in imported(ast.parse(path.read_text("utf-8")), [folder])]
+    return [
+        name
+        for name in names
+        if name.startswith(NOT_FOR[folder]) and not name.startswith((f"{folder}.", TESTED_SCRIPTS))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("folder", "path"),
+    [(folder, path) for folder, paths in AROUND.items() if folder != "tests" for path in paths],
+    ids=lambda value: value.name if isinstance(value, Path) else value,
+)
+def test_scripts_and_benchmarks_use_the_rooms_and_not_the_command_line(folder: str, path: Path) -> None:
+    assert imports_from_outside(path, folder) == []
+
+
+def test_tests_import_nothing_of_scripts_and_benchmarks() -> None:
+    """What a test imports is package code; a script is something a person runs."""
+    found = {str(path): imports_from_outside(path, "tests") for path in AROUND["tests"]}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_no_room_imports_from_outside_the_package() -> None:
+    outside = ("tests", "scripts", "benchmarks")
+    found = [
+        f"{path.relative_to(SOURCE)}:{line}"
+        for path in FILES
+        for line, target in imported(ast.parse(path.read_text("utf-8")), module_of(path)[:-1])
+        if target[0] in outside
+    ]
+    assert found == []
+
+
+RUN_FILES = ("config.yaml", "task.json", "metrics.jsonl", "summary.json", "result.json", "samples.jsonl")
+
+
+def test_only_runs_knows_the_files_of_a_run() -> None:
+    """As texts of the code; sentences for people may name a file."""
+    quoted = {f"'{name}'" for name in RUN_FILES}
+    found = []
+    for path in [*FILES, *AROUND["scripts"], *AROUND["benchmarks"]]:
+        if "runs" in path.relative_to(SOURCE if SOURCE in path.parents else ROOT).parts[:1]:
+            continue
+        texts = [
+            node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Constant)
+        ]
+        found += [f"{path.name}: {text.value}" for text in texts if repr(text.value) in quoted]
+    assert found == []
+
+
+def imports_among(files: list[Path]) -> dict[str, set[str]]:
+    """Which module of ours each module imports, at any depth of its code."""
+    modules = {".".join(module_of(path)): path for path in files}
+    arrows: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        package = name.split(".") if path.stem == "__init__" else name.split(".")[:-1]
+        targets = {".".join(target) for _, target in imported(ast.parse(path.read_text("utf-8")), package)}
+        # `from agon.game import duel` names a module, `from agon.game.duel import Duel` something in one.
+        homes = {target if target in modules else target.rpartition(".")[0] for target in targets}
+        arrows[name] = {home for home in homes if home in modules and home != name}
+    return arrows
+
+
+def test_no_two_modules_import_each_other_by_any_way() -> None:
+    arrows = imports_among(FILES)
+    order = TopologicalSorter(arrows)
+    order.prepare()  # raises CycleError and names the circle
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
@@ -105,7 +197,7 @@ HEAVY = {"torch", "transformers", "trl", "datasets", "numpy", "peft", "accelerat
 
 
 @pytest.mark.parametrize("module", ["agon", "agon.game", "agon.cli", "agon.commands.methods"])
-def test_the_game_and_the_light_verbs_load_nothing_heavy(module: str) -> None:
+def test_the_game_and_the_light_commands_load_nothing_heavy(module: str) -> None:
     code = f"import sys, {module}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert HEAVY & {name.split(".")[0] for name in loaded.stdout.split()} == set()

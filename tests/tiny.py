@@ -109,5 +109,6 @@ def model(kind: str = "qwen3", seed: int = 0, **changes: Any) -> PreTrainedModel
 def task(problems: int = 64) -> Task:
     """Problems whose answer is a digit that a random model boxes now and then."""
     made = [Problem(str(index), f"{index}?", "tiny", str(index % 3)) for index in range(problems)]
-    return Task("tiny", "tests.last_box:last_box", {"train": made, "validation": made[:8], "test": made[8:16]})
-
+    return Task(
+        "tiny", "tests.last_box:last_box", {"train": made, "validation": made[:8], "test": made[8:16]}
+    )

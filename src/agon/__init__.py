@@ -1,6 +1,6 @@
 """Agon: train two language models to out-reason each other.
 
-The public names are loaded on first use, so that `import agon` and the light verbs of the command
+The public names are loaded on first use, so that `import agon` and the light commands of the command
 line never wait for torch.
 """
 

@@ -1,8 +1,8 @@
-"""The command line: one verb per job.
+"""The command line: one command per job.
 
-`agon VERB --help` describes a verb. A verb is a module of `agon.commands` with `add_arguments(parser)`
+`agon COMMAND --help` describes a command. A command is a module of `agon.commands` with `add_arguments(parser)`
 and `run(arguments) -> exit code`; it is imported only when it is asked for, so that `agon --help`
-answers at once and a light verb never loads torch.
+answers at once and a light command never loads torch.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from typing import NoReturn
 from agon import __version__
 from agon.errors import InputError, unknown
 
-VERBS = {
+COMMANDS = {
     "train": "train a pair (or one policy) with any method of the table",
     "tasks": "list the tasks, or look into one: counts, splits, what was left out, samples",
     "plan": "estimate memory, tokens and time of a recipe before anything is downloaded",
@@ -25,7 +25,7 @@ VERBS = {
     "compare": "compare evaluated runs, paired by problem and sample",
     "judge": "judge answers or programs given as JSON lines",
     "methods": "show the table of methods",
-    "doctor": "say what this machine has, what is missing and how to mend it",
+    "doctor": "say what this machine has, what is missing and how to fix it",
 }
 
 
@@ -40,7 +40,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb; bad input is one sentence on standard error and exit code 2."""
+    """Run one command; bad input is one sentence on standard error and exit code 2."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return _dispatch(words)
@@ -64,13 +64,13 @@ def _dispatch(words: list[str]) -> int:
         print(f"agon {__version__}")
         return 0
     name, rest = words[0], words[1:]
-    if name not in VERBS:
-        raise unknown("verb", name, VERBS)
-    verb = import_module(f"agon.commands.{name}")
-    parser = _parser(name, verb)
+    if name not in COMMANDS:
+        raise unknown("command", name, COMMANDS)
+    command = import_module(f"agon.commands.{name}")
+    parser = _parser(name, command)
     try:
-        # A verb with open-ended options (`agon train --learning_rate 1e-5`) parses them itself.
-        if getattr(verb, "PARSES_REST", False):
+        # A command with open-ended options (`agon train --learning_rate 1e-5`) parses them itself.
+        if getattr(command, "PARSES_REST", False):
             own, others = _divide(parser, rest)
             arguments = parser.parse_args(own)
             arguments.rest = others
@@ -78,11 +78,11 @@ def _dispatch(words: list[str]) -> int:
             arguments = parser.parse_args(rest)
     except SystemExit as leave:  # argparse leaves this way after --help
         return int(leave.code or 0)
-    return int(verb.run(arguments))
+    return int(command.run(arguments))
 
 
 def _divide(parser: argparse.ArgumentParser, words: list[str]) -> tuple[list[str], list[str]]:
-    """A verb's own words and the open-ended ones; a word belongs to the option before it.
+    """A command's own words and the open-ended ones; a word belongs to the option before it.
 
     Argparse would take `coop` of `agon train --method coop` for a recipe.
     """
@@ -96,25 +96,25 @@ def _divide(parser: argparse.ArgumentParser, words: list[str]) -> tuple[list[str
     return own, others
 
 
-def _parser(name: str, verb: ModuleType) -> argparse.ArgumentParser:
+def _parser(name: str, command: ModuleType) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=f"agon {name}",
-        description=verb.__doc__,
+        description=command.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    verb.add_arguments(parser)
+    command.add_arguments(parser)
     return parser
 
 
 def _overview() -> str:
-    width = max(map(len, VERBS))
-    verbs = "\n".join(f"  {name:<{width}}  {line}" for name, line in VERBS.items())
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:<{width}}  {line}" for name, line in COMMANDS.items())
     return (
-        "usage: agon VERB [options]\n\n"
+        "usage: agon COMMAND [options]\n\n"
         "Agon trains two language models to out-reason each other.\n\n"
-        f"{verbs}\n\n"
-        "`agon VERB --help` describes a verb; `agon --version` prints the version."
+        f"{commands}\n\n"
+        "`agon COMMAND --help` describes a command; `agon --version` prints the version."
     )
 
 

@@ -34,6 +34,14 @@ def test_without_graphs_none_are_captured_and_a_cpu_has_none() -> None:
     )
 
 
+def test_prompts_are_never_split_on_a_cpu_unless_asked_for() -> None:
+    """vLLM cannot continue a seeded request whose prompt it has split there."""
+    assert settings(VllmOptions(), 16, cuda=False)["enable_chunked_prefill"] is False
+    assert "enable_chunked_prefill" not in settings(VllmOptions(), 16, cuda=True)
+    asked = VllmOptions(extra={"enable_chunked_prefill": True})
+    assert settings(asked, 16, cuda=False)["enable_chunked_prefill"] is True
+
+
 def test_a_cache_size_in_bytes_asks_for_almost_no_share_of_the_gpu() -> None:
     """vLLM refuses to start if its share of the GPU is not free, even when the cache's size is given."""
     given = settings(VllmOptions(kv_cache_bytes=4 * 10**9), 16, cuda=True)

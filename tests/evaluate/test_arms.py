@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from agon.errors import InputError
-from agon.evaluate.arms import MOA, SELF_CASCADE, answer, arms_for, plays_of, without_draft
-from agon.evaluate.arms import vote
+from agon.evaluate.arms import MOA, SELF_CASCADE, answer, arms_for, plays_of, vote, without_draft
 from agon.runs.samples import Attempt, Sample
 
 

@@ -12,10 +12,10 @@ from agon.arena import Arena
 from agon.engines.protocol import Sampling
 from agon.evaluate.arms import arms_for
 from agon.evaluate.draft_effects import Exchange, draft_effects, exchanges, same_answers
-from agon.runs.lean import answer_only
 from agon.evaluate.split_evaluation import SplitEvaluation
 from agon.game.transcript import split
 from agon.judges.pool import JudgePool
+from agon.runs.lean import answer_only
 from agon.runs.samples import Attempt
 from tests.evaluate.tiny import zero_or_one
 from tests.game.hostile import messy

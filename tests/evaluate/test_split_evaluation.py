@@ -10,9 +10,9 @@ from agon.arena import Arena
 from agon.engines.protocol import Sampling, derive_seed
 from agon.errors import InputError
 from agon.evaluate.arms import arms_for, plays_of
+from agon.evaluate.from_duels import sample_from_duels
 from agon.evaluate.split_evaluation import SplitEvaluation
 from agon.game import Duel
-from agon.evaluate.from_duels import sample_from_duels
 from tests.evaluate.tiny import zero_or_one
 
 PROBLEMS = zero_or_one(10)
@@ -59,7 +59,9 @@ def one_by_one(arena: Arena) -> bytes:
                     seed=derive_seed(4, play.name, number),
                     players=(play.drafter, play.challenger),
                 )
-                lines.append(sample_from_duels(play.name, number, play.method, duels, arena.chat).to_json() + "\n")
+                lines.append(
+                    sample_from_duels(play.name, number, play.method, duels, arena.chat).to_json() + "\n"
+                )
     return "".join(lines).encode()
 
 

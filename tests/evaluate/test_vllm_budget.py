@@ -10,10 +10,9 @@ from transformers import Qwen3Config
 
 from agon.arena import Arena
 from agon.cli import main
-from agon.engines.build import EngineOptions
+from agon.engines.options import EngineOptions, VllmOptions
 from agon.engines.protocol import Engine, Request, Sampling
 from agon.engines.transformers_engine import TransformersEngine, stop_ids
-from agon.engines.vllm_engine import VllmOptions
 from agon.errors import InputError
 from agon.evaluate import load
 from agon.evaluate.arms import arms_for

@@ -78,7 +78,7 @@ def test_a_truncated_empty_or_hedging_rollout_has_no_answer_and_no_form(text: st
         ("<think><think>a</think>s<answer>7</answer>", "7"),  # opened twice
         ("<think>a</think></think>s<answer>7</answer>", "7"),  # closed twice
         ("<think>a</think>s<answer>7</answer> so there", "7"),  # text after the answer
-        ("<think>a</think>s<answer>7</answer><answer>7</answer>", "7"),  # said twice, the same
+        ("<think>a</think>s<answer>7</answer><answer>7</answer>", "7"),  # given twice, the same
         ("<think><answer>6</answer></think>s<answer>7</answer>", "7"),  # an answer in the reasoning
         ("<think>a</think>s<answer>6<answer>7</answer>", "7"),  # nested answer tags
     ],

@@ -45,6 +45,12 @@ def judge() -> CodeJudge:
     return CodeJudge(run_limits=LIMITS)
 
 
+@pytest.fixture(scope="module")
+def code_pool() -> Iterator[JudgePool]:
+    with JudgePool("code", workers=2, run_limits=LIMITS) as pool:
+        yield pool
+
+
 @needs_sandbox
 class TestStandardInputAndOutput:
     problem = stdio(("1 2\n", "3\n"), ("5 5\n", "10\n"))
@@ -235,10 +241,11 @@ def test_a_checker_decides_as_it_says(name, expected, printed, right):
     assert checker(name)("", expected, printed) is right
 
 
+DOUBLE = stdio(("2\n", "4\n"), ("5\n", "10\n"))
 DOCSTRING = '''def double(x):
     """Twice the number.
 
-    ```LANGUAGE
+    ```
     double(1)
     ```
     """
@@ -265,20 +272,17 @@ print(double(int(input())))
 def test_a_right_program_with_a_fenced_block_in_its_docstring_is_correct(
     code_pool, dialect, completion, language_name
 ):
-    source = DOCSTRING.replace("LANGUAGE", language_name)
+    source = DOCSTRING.replace("```", f"```{language_name}", 1)
     seen = split(completion.replace("PROGRAM", source), dialect, "code")
     assert seen.answer is not None
     assert seen.answer.strip() == source.strip()
-    problem = stdio(("2\n", "4\n"), ("5\n", "10\n"))
-    assert code_pool.submit(problem, seen.answer).result(timeout=60).correct
-    for fenced in (f"```python\n{source}```", f"Here it is:\n```python\n{source}```\nDone."):
-        assert code_pool.submit(problem, fenced).result(timeout=60).correct
+    assert code_pool.submit(DOUBLE, seen.answer).result(timeout=60).correct
 
 
-@pytest.fixture(scope="module")
-def code_pool() -> Iterator[JudgePool]:
-    with JudgePool("code", workers=2, run_limits=LIMITS) as pool:
-        yield pool
+@needs_sandbox
+@pytest.mark.parametrize("fenced", ["```python\nPROGRAM```", "Here it is:\n```python\nPROGRAM```\nDone."])
+def test_the_judge_takes_such_a_program_out_of_its_fence(code_pool, fenced):
+    assert code_pool.submit(DOUBLE, fenced.replace("PROGRAM", DOCSTRING)).result(timeout=60).correct
 
 
 def test_without_a_sandbox_nothing_runs_and_the_sentence_says_how_to_get_one(monkeypatch):

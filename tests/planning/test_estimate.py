@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from peft import get_peft_model
-from tests.planning.allocated import peak_of_a_step
 from transformers import (
     Gemma4ForCausalLM,
     Gemma4TextConfig,
@@ -28,6 +27,7 @@ from agon.planning.architectures import MODELS, Architecture, architecture, from
 from agon.planning.estimate import GPUS, Workload, activations, hours, memory, tokens
 from agon.policies.pair import Adapters
 from tests import tiny
+from tests.planning.allocated import peak_of_a_step
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 LOAD = Workload(problems=1000)
@@ -205,3 +205,15 @@ def test_a_folder_without_a_usable_config_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "qwen3"}')
     with pytest.raises(InputError, match="does not describe a decoder"):
         architecture(str(tmp_path))
+
+
+def test_a_task_without_training_problems_is_refused_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "evaluation.yaml"
+    recipe.write_text("model: Qwen/Qwen3-0.6B\ntask: math-500\n")
+    assert main(["plan", str(recipe)]) == 2
+    said = capsys.readouterr().err
+    assert said == "agon: Task 'math-500' is for evaluation only: it has no training problems to plan for.\n"
+    assert main(["plan", str(recipe), "--problems", "500"]) == 0
+    assert "steps of" in capsys.readouterr().out

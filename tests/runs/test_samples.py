@@ -9,8 +9,8 @@ from agon.arena import Arena
 from agon.engines.protocol import Sampling
 from agon.errors import InputError
 from agon.evaluate.arms import MOA, direction
-from agon.game import challenger_prompt
 from agon.evaluate.from_duels import sample_from_duels
+from agon.game import challenger_prompt
 from agon.runs.samples import Sample, SampleFile, Turn
 from tests.evaluate.tiny import zero_or_one
 

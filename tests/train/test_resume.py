@@ -65,7 +65,6 @@ def records(folder: Path) -> dict[str, Any]:
     return {"metrics": metrics, "duels": duels, **{name: pair.fingerprint(name) for name in "AB"}}
 
 
-@pytest.mark.slow
 def test_ten_kills_at_random_moments_change_nothing(tmp_path: Path) -> None:
     started = time.monotonic()
     train(tmp_path / "whole")

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import pytest
 
@@ -10,6 +11,7 @@ from agon.arena import Arena
 from agon.engines.options import VllmOptions
 from agon.engines.protocol import Capabilities, Engine, Finished, Request, Sampling
 from agon.engines.vllm_engine import VllmEngine
+from agon.game.advantages import group_advantages
 from agon.game.duel import Duel, Entry
 from agon.game.methods import METHODS
 from agon.judges.pool import JudgePool
@@ -97,7 +99,6 @@ def engine(shared_tiny: Tiny) -> Iterator[VllmEngine]:
         max_model_len=1024,
         max_num_seqs=64,
         enforce_eager=True,
-        extra={"enable_chunked_prefill": False},  # as training and evaluation set it on a CPU
     )
     started = VllmEngine(
         str(shared_tiny.path), shared_tiny.pair, shared_tiny.chat.decode, shared_tiny.stop_ids, options
@@ -130,12 +131,22 @@ def streamed(shared_tiny: Tiny, engine: VllmEngine, judge: JudgePool) -> list[Du
     assert len({entry.rollout.text for entry in entries(duels)}) == len(entries(duels)) == 72
     assert {entry.rollout.finish_reason for entry in entries(duels)} == {"stop", "length"}
     assert any(duel.converted for duel in duels)
-    assert sum(entry.advantage != 0 for entry in entries(duels)) > 36
+    assert sum(advantage != 0 for advantage in advantages(duels)) > 36
     return duels
 
 
 def entries(duels: Sequence[Duel]) -> list[Entry]:
     return [entry for duel in duels for entry in (duel.draft, duel.challenge) if entry]
+
+
+def advantages(duels: Sequence[Duel]) -> list[float]:
+    """What each entry is worth within the drafts or the challenges of its problem."""
+    found: list[float] = []
+    for _, group in groupby(duels, key=lambda duel: duel.problem.id):
+        played = list(group)
+        found += group_advantages([duel.draft.reward for duel in played])
+        found += group_advantages([duel.challenge.reward for duel in played if duel.challenge])
+    return found
 
 
 def without_noise(entry: Entry) -> Entry:
@@ -152,6 +163,7 @@ def assert_same(duels: Sequence[Duel], others: Sequence[Duel]) -> None:
     for entry, other_entry in zip(entries(duels), entries(others), strict=True):
         assert without_noise(entry) == without_noise(other_entry)
         assert entry.rollout.logprobs == pytest.approx(other_entry.rollout.logprobs, abs=1e-4)
+    assert advantages(duels) == advantages(others)
 
 
 def test_streaming_plays_the_duels_of_a_barrier(

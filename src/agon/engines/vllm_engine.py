@@ -256,6 +256,10 @@ def settings(options: VllmOptions, rank: int, cuda: bool) -> dict[str, Any]:
         if not options.enforce_eager:
             sizes = capture_sizes(options.max_num_batched_tokens)
             chosen["compilation_config"] = {"cudagraph_capture_sizes": sizes}
+    else:
+        # If a prompt is split over two steps, vLLM sets a seeded request's random generator back, which
+        # torch supports on CUDA only.
+        chosen["enable_chunked_prefill"] = False
     return {**chosen, **options.extra}
 
 

@@ -2,7 +2,7 @@
 
 Runs of one method with different seeds are one side of a contrast. What the problems' sampling could
 have done to a difference (the bootstrap over problems, the paired test) and how far training runs of
-one method lie apart (their spread) are two questions, and are answered apart.
+one method lie apart (their spread) are two questions, and are answered separately.
 """
 
 import warnings

@@ -9,11 +9,10 @@ from typing import Any
 import torch
 
 from agon.embedded import model_path
-from agon.engines.build import ENGINES, EngineOptions, build_engine
+from agon.engines.build import ENGINES, build_engine
 from agon.engines.chat import Chat
+from agon.engines.options import EngineOptions, ServerOptions, VllmOptions
 from agon.engines.protocol import Engine
-from agon.engines.vllm_engine import VllmOptions
-from agon.engines.vllm_server import ServerOptions
 from agon.errors import InputError, unknown
 from agon.evaluate.target import Target
 from agon.evaluate.vllm_budget import VllmBudget

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agon.engines.chat import Chat
-from agon.engines.vllm_engine import VllmOptions
+from agon.engines.options import VllmOptions
 from agon.errors import InputError
 from agon.game.problem import Problem
 from agon.game.prompts import challenger_prompt

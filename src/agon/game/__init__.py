@@ -1,7 +1,8 @@
 """The method itself, as pure functions: no torch, no I/O, ten minutes to read.
 
 Start with `methods` (the table), then `rewards` and `advantages`; `transcript` and `prompts` say
-what a rival may see and how it is framed; `duel` is the record of what happened.
+what a rival may see and how it is framed, `answers` what the answer is; `duel` is the record of what
+happened.
 """
 
 from agon.game.advantages import group_advantages, has_signal

@@ -73,8 +73,8 @@ def split(text: str, dialect_name: str, domain: Domain = "math", prefilled: bool
 def leaks(shown: str, gold: str) -> bool:
     r"""Whether the gold answer can still be read off the text shown to a rival.
 
-    It looks for the gold as a number or word of its own, LaTeX spacing and thousands separators
-    aside. A short gold may stand there by coincidence, so the rate is an upper bound.
+    It looks for the gold as a number or word of its own, ignoring LaTeX spacing and thousands
+    separators. A short gold may stand there by coincidence, so the rate is an upper bound.
 
     >>> leaks("hence x = 1,024 at last", "1024"), leaks("x = 10240", "1024")
     (True, False)
@@ -117,7 +117,7 @@ def _computations(solution: str) -> str:
 
 
 def _well_formed(text: str, public: str, kind: Dialect, domain: Domain) -> bool:
-    """The paper's format term φ: one private block first, one answer block last, nothing astray."""
+    """The paper's format term φ: one private block first, one answer block last, nothing misplaced."""
     if kind.answer == "box":
         found = fences(public) if domain == "code" else boxes(public)
         return all(span.closed for span in found)

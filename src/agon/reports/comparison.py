@@ -58,17 +58,17 @@ def report(folder: Path, rate: float | None = None) -> dict[str, str]:
 def _tables(records: Sequence[Record], compared: Sequence[Record]) -> Iterator[str]:
     runs = [record for record in records if record.trained]
     plain = [record for record in records if not record.trained]
+    entrants = {task: _entrants(runs, task) for task in tested_on(runs)}
     yield "## Every run and every arm"
-    for task in tested_on(records):
+    for task, entered in entrants.items():
         base = _entrants(plain, task, "zero-shot")
-        entrants = _entrants(runs, task)
-        if entrants:
-            yield markdown(methods_table(entrants, base[0] if base else None))
-            yield "\n".join(against_zero_shot(entrant, zero) for entrant in entrants for zero in base[:1])
-            yield from _notes(records)
+        yield markdown(methods_table(entered, base[0] if base else None))
+        yield "\n".join(against_zero_shot(entrant, zero) for entrant in entered for zero in base[:1])
+        yield from _notes(records)
     yield f"## Methods over seeds, at the learning rate {compared[0].rate:g}"
-    for task in tested_on(runs):
-        yield from _contrasts(task, _entrants(compared, task))
+    names = {record.name for record in compared}
+    for task, entered in entrants.items():
+        yield from _contrasts(task, [entrant for entrant in entered if entrant.name in names])
     yield "## Exchange"
     without_note = [record for record in [*plain, *compared] if not record.note]
     for task in tested_on(records):

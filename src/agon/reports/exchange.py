@@ -6,10 +6,11 @@ from functools import cache
 
 import numpy as np
 
-from agon.evaluate.arms import directions
-from agon.evaluate.compare import Entrant, enter
+from agon.evaluate.arms import arms_for, directions
 from agon.evaluate.intervals import contrast
+from agon.evaluate.metrics import correctness, grid
 from agon.reports.tables import Table, interval, p_value, percent, points
+from agon.runs.evaluations import EvaluationFolder
 from agon.runs.records import Record
 
 HEAD = (
@@ -32,7 +33,8 @@ class Cascade:
 
 def cascades(record: Record, task: str) -> list[Cascade]:
     """Every direction of a run, or the self-cascade of a plain model; none if it was not tested on the task."""
-    return list(_cascades(record, task)) if task in record.evaluations("test") else []
+    evaluation = record.evaluations("test").get(task)
+    return list(_cascades(record, evaluation)) if evaluation else []
 
 
 def exchange_table(task: str, found: Sequence[Cascade]) -> Table:
@@ -56,23 +58,21 @@ def exchange_table(task: str, found: Sequence[Cascade]) -> Table:
     )
 
 
-def _cascades(record: Record, task: str) -> Iterator[Cascade]:
-    @cache
-    def arm(name: str) -> np.ndarray:
-        return _entrant(record, task, name).correct
+def _cascades(record: Record, evaluation: EvaluationFolder) -> Iterator[Cascade]:
+    result, samples = evaluation.read_result(), evaluation.read_samples()
+    arms = {arm.name: arm for arm in arms_for(result["policies"], result["directions"])}
 
-    result = _entrant(record, task, "headline").result
+    @cache
+    def correct(arm: str) -> np.ndarray:
+        return correctness(grid(arms[arm], result["problems"], result["samples"], samples))
+
     if not result["policies"]:
-        base = arm("zero-shot")
-        yield Cascade(record.name, record.name, "self-cascade", arm("self-cascade"), base, base)
+        base = correct("zero-shot")
+        yield Cascade(record.name, record.name, "self-cascade", correct("self-cascade"), base, base)
     for play in directions(result["policies"]):
         if play.name in result["arms"]:
-            alone = arm(play.challenger), arm(play.drafter)
-            yield Cascade(record.name, record.method, play.name, arm(play.name), *alone)
-
-
-def _entrant(record: Record, task: str, arm: str) -> Entrant:
-    return enter(str(record.folder), task, "test", arm)
+            alone = correct(play.challenger), correct(play.drafter)
+            yield Cascade(record.name, record.method, play.name, correct(play.name), *alone)
 
 
 def _pooled(side: str, members: Sequence[Cascade]) -> Cascade:

@@ -53,7 +53,7 @@ def against_zero_shot(trained: Entrant, zero_shot: Entrant) -> str:
     found = contrast(trained.correct, zero_shot.correct)
     return (
         f"- {trained.name} {trained.arm} - zero-shot: {points(found.difference)} points {interval(found.interval)}, "
-        f"right in the run only/zero-shot only: {found.only_first}/{found.only_second}, "
+        f"right only in the run/only in zero-shot: {found.only_first}/{found.only_second}, "
         f"{found.test} p {_equals(found.p)}"
     )
 

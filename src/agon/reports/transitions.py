@@ -8,8 +8,8 @@ from agon.judges.pool import JudgePool
 from agon.reports.tables import Table, percent
 from agon.runs.records import Record
 
-COUNTS = ("right→right", "right→wrong", "wrong→right", "wrong→wrong", "same error")
-SHARES = ("copied right", "alone", "copied wrong", "alone", "converted", "alone")
+COUNTS = ("both right", "corrupted", "converted", "both wrong", "same error")
+SHARES = ("copied right", "alone", "copied wrong", "alone", "conversion rate", "alone")
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,12 @@ def transitions_table(title: str, directions: Sequence[Direction]) -> Table:
         ("run", "direction", *COUNTS, *SHARES),
         tuple(map(_row, directions)),
         (
-            "Counts of samples, draft→final. same error: of wrong→wrong, those with the draft's own answer.",
+            "Counts of samples by how draft and final ended: corrupted is right, then wrong; converted is wrong, then "
+            "right. same error: of both wrong, those with the draft's own answer.",
             "copied: finals with the draft's answer, in percent of right drafts, and of wrong drafts that gave an "
             "answer. alone: how often the same policy gives that answer without reading the draft.",
-            "converted: wrong drafts whose final is right, in percent of wrong drafts. alone: how often the same "
-            "policy solves those problems without reading the draft.",
+            "conversion rate: converted, in percent of wrong drafts. alone: how often the same policy solves those "
+            "problems without reading the draft.",
         ),
     )
 

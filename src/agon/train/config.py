@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 import torch
 from trl import GRPOConfig
 
-from agon.engines.build import ENGINES, EngineOptions
+from agon.engines.build import ENGINES
+from agon.engines.options import EngineOptions, ServerOptions, VllmOptions
 from agon.engines.protocol import Sampling
-from agon.engines.vllm_engine import VllmOptions
-from agon.engines.vllm_server import ServerOptions
 from agon.errors import InputError, unknown
 from agon.game.dialects import DIALECTS
 from agon.game.methods import Method, method
@@ -212,8 +211,6 @@ class AgonConfig(GRPOConfig):
                 kv_cache_bytes=self.vllm_kv_cache_bytes,
                 sleep_mode=self.vllm_enable_sleep_mode,
                 adapter_dir=self.adapter_dir,
-                # vLLM on a CPU cannot go on with a seeded request whose prompt it has cut in two.
-                extra={} if torch.cuda.is_available() else {"enable_chunked_prefill": False},
             ),
             servers=servers,
             server=ServerOptions(adapter_dir=self.adapter_dir),

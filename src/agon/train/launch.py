@@ -15,7 +15,7 @@ from agon.train.trainer import AgonTrainer
 
 @dataclass(frozen=True)
 class Ended:
-    """Where a training stopped; `main_process` is the one that speaks."""
+    """Where a training stopped; `main_process` is the one that prints."""
 
     run: Run
     step: int
