@@ -1,5 +1,6 @@
 """The embedded base is small, reads our prompts in few tokens, and has good and bad habits for training to select."""
 
+import doctest
 import random
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,12 @@ def test_questions_are_worded_as_reasoning_gym_words_them() -> None:
         chain = traces.Chain.parse(entry["question"])
         assert chain.question == entry["question"]
         assert str(chain.total) == entry["answer"]
+
+
+def test_the_example_of_a_trace_is_what_is_written() -> None:
+    ended = doctest.testmod(traces)
+    assert ended.attempted
+    assert ended.failed == 0
 
 
 def test_the_default_recipe_trains_the_base_on_its_own_task() -> None:

@@ -7,11 +7,12 @@ line never wait for torch.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from agon.version import __version__
+
 if TYPE_CHECKING:
     from agon.train.config import AgonConfig
     from agon.train.trainer import AgonTrainer
 
-__version__ = "0.1.0"
 __all__ = ["AgonConfig", "AgonTrainer", "__version__"]
 
 _HOME = {"AgonConfig": "agon.train.config", "AgonTrainer": "agon.train.trainer"}

@@ -14,8 +14,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import NoReturn
 
-from agon import __version__
 from agon.errors import InputError, unknown
+from agon.version import __version__
 
 COMMANDS = {
     "train": "train a pair (or one policy) with any method of the table",

@@ -80,16 +80,16 @@ def change_config(run: Path, **changed: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("parts")
+def base_and_problems(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("inputs")
     return save_base(folder / "model"), save_problems(folder / "bits.jsonl", count=32, validation=8)
 
 
 @pytest.fixture(scope="module")
-def runs(parts: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(base_and_problems: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three methods at one rate, one of them with two seeds; a run at another rate, not tested; the controls."""
     folder = tmp_path_factory.mktemp("runs")
-    base, problems = parts
+    base, problems = base_and_problems
     for method, seed, rate in RUNS:
         run = trained(folder / name_of(method, seed, rate), base, problems, method, seed, rate)
         evaluate = ["eval", str(run), "--no-controls", "--samples", "2"]
@@ -169,19 +169,23 @@ def test_a_cascade_is_compared_with_its_reader_and_its_drafter(runs: Path, pages
     assert [tuple(row[:2]) for row in found] == [
         ("controls", "self-cascade"),
         ("grpo-s0-lr3e-4", "A->A"),
-        *((f"{run}-lr3e-4", way) for run in ("coop-s0", "agon-s0", "agon-s1") for way in ("A->B", "B->A")),
+        *(
+            (f"{run}-lr3e-4", direction)
+            for run in ("coop-s0", "agon-s0", "agon-s1")
+            for direction in ("A->B", "B->A")
+        ),
         ("**coop**", "all"),
         ("**agon**", "all"),
     ]
     finals = {}
-    for run, way, *cells in found[1:8]:
+    for run, direction, *cells in found[1:8]:
         arms = result(runs, run)["arms"]
-        drafter, reader = way.split("->")
-        final, alone, first = (arms[name]["pass@1"] for name in (way, reader, drafter))
+        drafter, reader = direction.split("->")
+        final, alone, first = (arms[name]["pass@1"] for name in (direction, reader, drafter))
         assert [cells[0], cells[1], cells[5]] == [percent(value) for value in (final, alone, first)]
         assert float(cells[2]) == pytest.approx(100 * (final - alone), abs=0.051)
         assert float(cells[6]) == pytest.approx(100 * (final - first), abs=0.051)
-        finals[run, way] = final
+        finals[run, direction] = final
     agon = [value for (run, _), value in finals.items() if run.startswith("agon")]
     assert float(found[-1][2]) == pytest.approx(100 * sum(agon) / 4, abs=0.051)
 
@@ -281,10 +285,10 @@ def test_curves_are_of_the_compared_runs_and_end_with_the_last_mean(
 
 
 def test_a_shorter_seed_ends_the_mean_but_not_the_other_seed(
-    tmp_path: Path, parts: tuple[Path, Path]
+    tmp_path: Path, base_and_problems: tuple[Path, Path]
 ) -> None:
     for seed, count in ((0, 8), (1, 6)):
-        trained(tmp_path / f"agon-{seed}", *parts, "agon", seed, 3e-4, count)
+        trained(tmp_path / f"agon-{seed}", *base_and_problems, "agon", seed, 3e-4, count)
     picture = ElementTree.fromstring(curves(read_records(tmp_path)))
     lines = list(picture.iter("{http://www.w3.org/2000/svg}polyline"))
     assert [len(line.attrib["points"].split()) for line in lines[:6]] == [5, 3, 5, 3, 3, 3]
@@ -317,7 +321,7 @@ def test_runs_of_different_budgets_are_not_put_into_one_table(runs: Path, tmp_pa
 
 
 @pytest.fixture
-def formed(runs: Path, tmp_path: Path) -> tuple[Path, dict[tuple[str, str, int], dict[str, Any]]]:
+def run_and_samples(runs: Path, tmp_path: Path) -> tuple[Path, dict[tuple[str, str, int], dict[str, Any]]]:
     """A run in which every answer of a first sample counts as well formed and no other; and its samples."""
     run = tmp_path / "agon-s0-lr3e-4"
     shutil.copytree(runs / run.name, run)
@@ -342,9 +346,9 @@ def test_duels_are_quoted_as_they_were_written(
     kind: str,
     before: str,
     after: str,
-    formed: tuple[Path, dict[tuple[str, str, int], dict[str, Any]]],
+    run_and_samples: tuple[Path, dict[tuple[str, str, int], dict[str, Any]]],
 ) -> None:
-    run, samples = formed
+    run, samples = run_and_samples
     section = quote_runs([run], count=2).split(f"## {kind}\n")[1].split("\n## ")[0]
     quoted = re.findall(r"### agon-s0-lr3e-4, bits test: (A->B|B->A), (bit-\d+), sample (\d)", section)
     assert len({problem for _, problem, _ in quoted}) == len(quoted) == 2

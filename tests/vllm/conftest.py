@@ -59,19 +59,42 @@ def tiny(shared_tiny: "Tiny", tmp_path: Path) -> Iterator["Tiny"]:
     shared_tiny.pair.load_weights(tmp_path / "before")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def start_servers_early(request: pytest.FixtureRequest) -> None:
+    """Start what some test will need while the tests before it run: a start takes 30 s of one core."""
+    if not MISSING:
+        needed = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
+        for name in sorted(needed & {"pool", "raw_server"}):
+            request.getfixturevalue(name)
+
+
 @pytest.fixture(scope="session")
 def pool(shared_tiny: "Tiny", tmp_path_factory: pytest.TempPathFactory) -> Iterator[list["Server"]]:
-    """Two servers, started once: if they do not start, no test waits for them a second time."""
+    """Two servers, started once and not waited for."""
     from tests.vllm.servers import Server
 
     logs = tmp_path_factory.mktemp("logs")
     servers = [Server(shared_tiny.path, logs / f"{number}.log") for number in range(2)]
     try:
-        start(servers)
+        for server in servers:
+            server.start()
         yield servers
     finally:
         for server in servers:
             server.close()
+
+
+@pytest.fixture(scope="session")
+def raw_server(shared_tiny: "Tiny", tmp_path_factory: pytest.TempPathFactory) -> Iterator["Server"]:
+    """A server that reports log-probs as the model gives them, before temperature and truncation."""
+    from tests.vllm.servers import FLAGS, Server
+
+    server = Server(shared_tiny.path, tmp_path_factory.mktemp("raw") / "log")
+    try:
+        server.start({**FLAGS, "--logprobs-mode": "raw_logprobs"})
+        yield server
+    finally:
+        server.close()
 
 
 @pytest.fixture

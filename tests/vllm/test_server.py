@@ -1,17 +1,20 @@
 """The engine over two real servers: what they answer, and what happens when one of them dies."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from agon.cli import main
 from agon.engines.options import ServerOptions
 from agon.engines.protocol import Request, Sampling, derive_seed
 from agon.engines.vllm_replica import Replica
 from agon.engines.vllm_server import VllmServerEngine
 from agon.errors import InputError
-from tests.vllm.servers import FLAGS, Server
+from agon.runs.evaluations import EvaluationFolder
+from tests.vllm.servers import Server
 from tests.vllm.tiny import LONG, Tiny, play
 
 GREEDY = Sampling(24, temperature=0.0)
@@ -165,12 +168,19 @@ def test_without_any_server_there_is_one_clear_error(tiny: Tiny, tmp_path: Path)
     assert all(url in str(refusal.value) for url in unused)
 
 
-def test_a_server_with_raw_log_probs_is_refused_at_once(tiny: Tiny, tmp_path: Path) -> None:
-    server = Server(tiny.path, tmp_path / "log")
-    server.start({**FLAGS, "--logprobs-mode": "raw_logprobs"})
-    try:
-        server.wait()
-        with pytest.raises(InputError, match="start it with --logprobs-mode processed_logprobs"):
-            VllmServerEngine([server.url], tiny.pair, tiny.chat.decode, tiny.stop_ids, OPTIONS)
-    finally:
-        server.close()
+def test_a_server_with_raw_log_probs_is_refused_at_once(tiny: Tiny, raw_server: Server) -> None:
+    raw_server.wait()
+    with pytest.raises(InputError, match="start it with --logprobs-mode processed_logprobs"):
+        VllmServerEngine([raw_server.url], tiny.pair, tiny.chat.decode, tiny.stop_ids, OPTIONS)
+    raw_server.kill()  # nobody else needs it
+
+
+def test_an_evaluation_runs_on_servers(shared_tiny: Tiny, servers: list[Server], tmp_path: Path) -> None:
+    problems = [{"id": str(n), "problem": f"{n}+{n}=?", "answer": "1", "split": "test"} for n in range(6)]
+    (tmp_path / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in problems))
+    words = ["eval", str(shared_tiny.path), "--task", str(tmp_path / "sums.jsonl"), "--output", str(tmp_path)]
+    urls = [server.url for server in servers]
+    assert main([*words, "--max-tokens", "8", "--engine", "vllm-server", "--vllm-servers", *urls]) == 0
+    result = EvaluationFolder(tmp_path / "sums-test").read_result()
+    assert (result["engine"], result["n"]) == ("vllm-server", 6)
+    assert result["arms"]["zero-shot"]["final_length"] > 0

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
-from agon import __version__
 from agon.errors import InputError
 from agon.game.methods import Method
 from agon.judges.pool import JudgePool
@@ -26,6 +25,7 @@ from agon.runs.folder import Run
 from agon.tasks import Task
 from agon.train.config import AgonConfig
 from agon.train.model_card import model_card
+from agon.version import __version__
 
 LIBRARIES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "math-verify", "vllm")
 # What may differ between a run and its resumption: where and how it is watched, not what it computes.
