@@ -1,7 +1,7 @@
 """How fast the judges are, each against the plain alternative, side by side in one run.
 
     python benchmarks/judges.py                     # about five minutes
-    python benchmarks/judges.py --against-pebble    # about ten minutes; needs `pip install pebble`
+    python benchmarks/judges.py --against-pebble    # about six minutes; needs `pip install pebble`
 
 - `math`: verdicts a second of the judge in one process and in a pool of two, against bare math-verify
   (parse and verify) in one process, on the pairs of tests/judges/math_pairs.py and on plain integers.
@@ -167,6 +167,10 @@ def pebble_pool(workers: int) -> Iterator[JudgeAll]:
     limit = (resource.RLIMIT_AS, (MEMORY, MEMORY))
     start = import_module("pebble").ProcessPool
     with start(workers, Limits().verdicts_per_worker, resource.setrlimit, limit, context) as pool:
+        started: set[int] = set()
+        while len(started) < workers:  # all of them, or the first answers would pay for their start
+            waiting = [pool.schedule(warm_math.process_id) for _ in range(workers)]
+            started |= {future.result() for future in waiting}
         yield lambda asked: [
             reason(future)
             for future in [pool.schedule(warm_math.judge, args=pair, timeout=DEADLINE) for pair in asked]
@@ -199,13 +203,14 @@ def against_pebble(rounds: int, repeats: int) -> dict[str, Any]:
         for _ in range(rounds):
             for side, (start, workers) in sides.items():
                 with start(workers) as judge_all:
-                    judge_all([(problem, "half a second")] * workers + table[:200])  # all have started
+                    judge_all(table[:200])
                     rates[side].append(len(answers) / seconds(partial(judge_all, answers)))
         medians = {side: statistics.median(found) for side, found in rates.items()}
         shown[name] = {"answers": len(answers)}
         shown[name] |= {f"{side}, verdicts per second": round(rate, 1) for side, rate in medians.items()}
         for side in list(sides)[1:]:
             shown[name][f"ours / {side}"] = round(medians["ours"] / medians[side], 2)
+        print(name, shown[name], file=sys.stderr)
     killed = [(problem, "be killed")] * WORKERS + table[:1]
     for side, (start, workers) in list(sides.items())[:2]:
         with start(workers) as judge_all:
@@ -243,7 +248,7 @@ def main() -> None:
         "hanging": lambda: hanging(2.0 if small else 10.0),
     }
     if arguments.against_pebble:
-        parts = {"pebble": lambda: against_pebble(1 if small else 3, 1 if small else 5)}
+        parts = {"pebble": lambda: against_pebble(1 if small else 3, 1 if small else 2)}
     for name in parts if arguments.against_pebble else arguments.only or parts:
         print(
             json.dumps({"part": name, "cores": os.cpu_count(), "load": os.getloadavg()[0], **parts[name]()}),

@@ -4,12 +4,15 @@ The math judge is warmed up when this module is imported, because a module's imp
 multiprocessing's fork server runs before it forks. Both pools call the same function.
 """
 
+import os
+import time
+
 from agon.game.problem import Problem
 from agon.game.verdict import Verdict
 from agon.judges.math import MathJudge
 from tests.judges.own_judges import misbehave
 
-MISBEHAVIOURS = ("half a second", "hang", "sleep", "be killed", "grow")
+MISBEHAVIOURS = ("hang", "sleep", "be killed", "grow")
 
 _JUDGE = MathJudge()
 _JUDGE.warm()
@@ -17,3 +20,9 @@ _JUDGE.warm()
 
 def judge(problem: Problem, answer: str) -> bool | Verdict:
     return misbehave(problem, answer) if answer in MISBEHAVIOURS else _JUDGE.judge(problem, answer)
+
+
+def process_id() -> int:
+    """The id of a worker, slowly, so that every worker is asked."""
+    time.sleep(0.2)
+    return os.getpid()
