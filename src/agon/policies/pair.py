@@ -144,6 +144,34 @@ class Pair:
         for layer in self._layers:
             layer.cast_input_dtype_enabled = wanted
 
+    def snapshot(self, name: str) -> list[torch.Tensor]:
+        """A copy of a policy's weights, for `restore` and `holding`."""
+        return [weight.detach().clone() for _, weight in self.weights(name)]
+
+    @torch.no_grad()
+    def restore(self, name: str, snapshot: Sequence[torch.Tensor]) -> None:
+        """Put a policy's weights back, in place."""
+        for (_, weight), saved in zip(self.weights(name), snapshot, strict=True):
+            weight.copy_(saved)
+
+    @contextmanager
+    def holding(self, name: str, snapshot: Sequence[torch.Tensor]) -> Iterator[None]:
+        """A policy with other weights for the length of a block."""
+        present = self.snapshot(name)
+        self.restore(name, snapshot)
+        try:
+            yield
+        finally:
+            self.restore(name, present)
+
+    @torch.no_grad()
+    def add_noise(self, name: str, deviation: float) -> None:
+        """Gaussian noise on a policy's lora_B, the same every time."""
+        generator = torch.Generator().manual_seed(0)
+        for key, weight in self.weights(name):
+            if "lora_B" in key:
+                weight.add_((torch.randn(weight.shape, generator=generator) * deviation).to(weight))
+
     def save(self, folder: str | Path) -> None:
         """One plain PEFT folder per policy: `folder/A`, `folder/B`."""
         for name in self.names:

@@ -9,7 +9,7 @@ The runs may be whole or lean copies (`agon.runs.lean`). The same runs give the 
 its figures, and keeps it out of the table of exchange.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from agon.errors import InputError
@@ -27,32 +27,40 @@ from agon.runs.records import Record, common_rate, differing_in_rate, read_recor
 MADE_BY = "Made by `python scripts/comparison_report.py` from the runs beside it."
 
 
-def write_report(folder: Path, out: Path, rate: float | None = None) -> list[Path]:
+PAGES = ("tables.md", "learning-rate.md", "transitions.md", "curves.svg")
+
+
+def write_report(
+    folder: Path, out: Path, rate: float | None = None, wanted: Sequence[str] = PAGES
+) -> list[Path]:
     """Write the report of the runs in `folder` into `out`; its files in the order of their names above."""
-    pages = report(folder, rate)
+    pages = report(folder, rate, wanted)
     out.mkdir(parents=True, exist_ok=True)
     for name, content in pages.items():
         (out / name).write_text(content, encoding="utf-8")
     return [out / name for name in pages]
 
 
-def report(folder: Path, rate: float | None = None) -> dict[str, str]:
-    """Every file of the report by its name. `rate` is the learning rate compared, that of most runs by default."""
+def report(folder: Path, rate: float | None = None, wanted: Sequence[str] = PAGES) -> dict[str, str]:
+    """The wanted files by their names. `rate` is the learning rate compared, by default that of most runs."""
     records = read_records(folder)
     runs = [record for record in records if record.trained]
     rate = common_rate(runs) if rate is None else rate
     compared = [record for record in runs if record.rate == rate]
     if not compared:
         raise InputError(f"No run in '{folder}' has the learning rate {rate:g}.")
-    pages = {
-        "tables.md": ["# Tables", MADE_BY, *_tables(records, compared)],
-        "learning-rate.md": ["# Learning rate", MADE_BY, *_learning_rates(runs)],
-        "transitions.md": ["# Transitions", MADE_BY, *_transitions(records)],
+    # Each is computed when it is asked for; the transitions judge tens of thousands of pairs of answers.
+    pages: dict[str, Callable[[], str]] = {
+        "tables.md": lambda: _page("Tables", _tables(records, compared)),
+        "learning-rate.md": lambda: _page("Learning rate", _learning_rates(runs)),
+        "transitions.md": lambda: _page("Transitions", _transitions(records)),
+        "curves.svg": lambda: curves(compared),
     }
-    return {
-        **{name: "\n\n".join(part.strip() for part in parts) + "\n" for name, parts in pages.items()},
-        "curves.svg": curves(compared),
-    }
+    return {name: make() for name, make in pages.items() if name in wanted}
+
+
+def _page(title: str, parts: Iterator[str]) -> str:
+    return "\n\n".join(part.strip() for part in (f"# {title}", MADE_BY, *parts)) + "\n"
 
 
 def _tables(records: Sequence[Record], compared: Sequence[Record]) -> Iterator[str]:

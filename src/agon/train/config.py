@@ -118,6 +118,13 @@ class AgonConfig(GRPOConfig):
         },
     )
 
+    vllm_importance_sampling_mode: str = field(
+        default="token_truncate",
+        metadata={
+            "help": "How rollouts of another engine are weighted: token_truncate, token_mask, sequence_truncate or "
+            "sequence_mask. A weight per sequence spreads with the root of the length; see docs/engines.md."
+        },
+    )
     bf16: bool | None = field(
         default=None,
         metadata={"help": "Compute in bfloat16; if unset, on a GPU that has it and nowhere else."},
@@ -181,15 +188,8 @@ class AgonConfig(GRPOConfig):
 
     @property
     def sampling(self) -> Sampling:
-        """How training samples."""
-        return Sampling(
-            max_tokens=self.max_completion_length,
-            temperature=self.temperature,
-            top_p=self.top_p,
-            top_k=self.top_k,
-            min_p=self.min_p or 0.0,
-            repetition_penalty=self.repetition_penalty,
-        )
+        """How training samples: from the whole distribution, at its temperature."""
+        return Sampling(max_tokens=self.max_completion_length, temperature=self.temperature)
 
     @property
     def eval_sampling(self) -> Sampling:
@@ -229,6 +229,11 @@ class AgonConfig(GRPOConfig):
     def steps_per_round(self) -> int:
         """Optimizer steps that one round of rollouts feeds; roles and checkpoints keep to rounds."""
         return max(1, self.steps_per_generation * self.num_iterations // self.gradient_accumulation_steps)
+
+    @property
+    def on_policy(self) -> bool:
+        """Whether every gradient is taken with the weights that sampled: one optimizer step for a round."""
+        return self.gradient_accumulation_steps % (self.steps_per_generation * self.num_iterations) == 0
 
     @property
     def windows(self) -> int:
@@ -276,7 +281,14 @@ class AgonConfig(GRPOConfig):
 
     def _option_refusals(self) -> Iterator[str]:
         two = self.game.policies == 2
+        biased = (
+            "training scores the whole distribution, so the ratio would be off; for evaluation set eval_top_p"
+        )
         refused = {
+            "top_p": (self.top_p != 1.0, biased),
+            "top_k": (self.top_k, biased),
+            "min_p": (self.min_p, biased),
+            "repetition_penalty": (self.repetition_penalty != 1.0, biased),
             "use_transformers_continuous_batching": (
                 self.use_transformers_continuous_batching,
                 "it casts the adapters to bfloat16 for good; set engine to vllm instead",

@@ -1,13 +1,18 @@
-"""How far the sampler's log-probs are from the trainer's, per policy.
+"""How far the sampler's log-probs are from the trainer's, per policy: at the start and in every round.
 
 An engine with its own copy of the weights computes in its own kernels. A small gap is corrected by
-TRL's importance sampling; a large one means that the two do not hold the same model (an adapter on
-layers that the engine does not adapt, another precision, another prompt), and training on it would
-be training on somebody else's rollouts.
+importance sampling; a large one means that the two do not hold the same model (an adapter that the
+engine does not apply, another precision, another prompt), and training on it would be training on
+somebody else's rollouts.
+
+A fresh adapter changes nothing (A) or next to nothing (B), so an engine that ignores adapters would
+agree with it. The check at the start therefore gives each adapter a visible size for the length of the
+check. In a round the adapters are what they are: there the rollouts must fit the weights that were
+synced last better than the ones before.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -17,57 +22,110 @@ from agon.errors import InputError
 from agon.game.methods import METHODS
 from agon.game.problem import Problem
 from agon.game.rollout import Rollout
-from agon.policies.pair import Pair
+from agon.policies.pair import BASE, Pair
 
 PROBLEMS = 4
+# Enough tokens for a mean, and little memory whatever the recipe's cap.
+TOKENS = 128
+# The noise of a visible adapter: it grows until it changes log-probs by the limit, or as often as this.
+FIRST_NOISE, GROWTH, TRIES = 0.02, 3.0, 4
+# Tokens of a round that are scored again, under the weights before: the shortest rollouts up to so many.
+# With fewer than the least, chance could decide.
+ENOUGH_TOKENS, STALE_TOKENS = 512, 64
+# How much better other weights must fit before the engine is taken to hold those.
+CLEARLY = 2.0
+
+# The log-probs of each rollout's tokens under a policy's present weights, as training computes them.
+Score = Callable[[str, Sequence[Rollout]], list[torch.Tensor]]
 
 
-def measure_gap(
-    arena: Arena, pair: Pair, problems: Sequence[Problem], sampling: Sampling, versions: Mapping[str, int]
-) -> dict[str, float]:
-    """The mean absolute difference per token between sampler and trainer, for each policy.
+@dataclass(frozen=True)
+class Probe:
+    """What the check at the start needs: where to sample, what to sample, and who scores it."""
 
-    Plain sampling at the run's temperature: a nucleus or a penalty changes the sampler's
-    probabilities on purpose.
-    """
-    plain = replace(sampling, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0)
-    gaps = {}
-    for policy in pair.names:
-        played = arena.play(
-            problems[:PROBLEMS],
-            METHODS["grpo"],
-            drafts=1,
-            sampling=plain,
-            versions=versions,
-            players=(policy, policy),
+    arena: Arena
+    pair: Pair
+    problems: Sequence[Problem]
+    sampling: Sampling
+    score: Score
+    limit: float
+
+
+def check_sampler(probe: Probe) -> dict[str, float]:
+    """The gap of each policy with an adapter of visible size; refuses an engine that is too far off."""
+    return {policy: _check_policy(probe, policy) for policy in probe.pair.names}
+
+
+def _check_policy(probe: Probe, policy: str) -> float:
+    before = probe.pair.snapshot(policy)
+    noise = FIRST_NOISE
+    try:
+        for _ in range(TRIES):
+            probe.pair.add_noise(policy, noise)
+            probe.arena.engine.sync(policy, 0)
+            rollouts = _sample(probe, policy)
+            with_adapter = gap(probe.score(policy, rollouts), rollouts)
+            without = gap(probe.score(BASE, rollouts), rollouts)
+            if max(with_adapter, without) >= probe.limit:
+                break
+            noise *= GROWTH
+    finally:
+        probe.pair.restore(policy, before)
+    if with_adapter > CLEARLY * without:
+        raise InputError(
+            f"The engine answers for policy {policy} as if it had no adapter: its log-probs are {without:.2g} off "
+            f"those of the bare base per token, and {with_adapter:.2g} off those of the policy."
         )
-        with pair.using(policy):
-            differences = [
-                _difference(pair, duel.draft.rollout, plain.temperature) for duels in played for duel in duels
-            ]
-        gaps[policy] = float(torch.cat(differences).mean())
-    return gaps
+    refuse_large_gap(policy, with_adapter, probe.limit)
+    return with_adapter
 
 
-def refuse_large_gap(gaps: Mapping[str, float], limit: float) -> None:
+def _sample(probe: Probe, policy: str) -> list[Rollout]:
+    """Some rollouts at the run's temperature."""
+    short = replace(probe.sampling, max_tokens=min(TOKENS, probe.sampling.max_tokens))
+    played = probe.arena.play(
+        probe.problems[:PROBLEMS],
+        METHODS["grpo"],
+        drafts=1,
+        sampling=short,
+        versions={policy: 0},
+        players=(policy, policy),
+    )
+    return [duel.draft.rollout for duels in played for duel in duels]
+
+
+def shortest(rollouts: Sequence[Rollout]) -> list[Rollout]:
+    """The shortest rollouts that have enough tokens together."""
+    chosen: list[Rollout] = []
+    for rollout in sorted(rollouts, key=lambda rollout: rollout.length):
+        chosen.append(rollout)
+        if sum(each.length for each in chosen) >= ENOUGH_TOKENS:
+            break
+    return chosen
+
+
+def gap(scored: Sequence[torch.Tensor], rollouts: Sequence[Rollout]) -> float:
+    """The mean absolute difference per token between the trainer's log-probs and the sampler's."""
+    differences = [
+        (own.cpu().float() - torch.tensor(rollout.logprobs)).abs()
+        for own, rollout in zip(scored, rollouts, strict=True)
+    ]
+    return float(torch.cat(differences).mean())
+
+
+def refuse_large_gap(policy: str, found: float, limit: float) -> None:
     """Stop a run whose sampler does not sample from its policies."""
-    for policy, gap in gaps.items():
-        if gap > limit:
-            raise InputError(
-                f"The sampler's log-probs for policy {policy} are {gap:.3f} off the trainer's per token, more than "
-                f"max_logprob_gap ({limit:g}): check that the engine loads the same base, precision and adapters."
-            )
+    if found > limit:
+        raise InputError(
+            f"The sampler's log-probs for policy {policy} are {found:.3f} off the trainer's per token, more than "
+            f"max_logprob_gap ({limit:g}): check that the engine loads the same base, precision and adapters."
+        )
 
 
-@torch.no_grad()
-def _difference(pair: Pair, rollout: Rollout, temperature: float) -> torch.Tensor:
-    model = pair.model
-    training = model.training
-    model.eval()
-    device = next(model.parameters()).device
-    ids = torch.tensor([[*rollout.prompt_ids, *rollout.token_ids]], device=device)
-    logits = model(input_ids=ids, logits_to_keep=rollout.length + 1).logits[0, :-1].float()
-    model.train(training)
-    own = (logits / (temperature or 1.0)).log_softmax(-1)
-    chosen = own.gather(-1, ids[0, -rollout.length :, None])[:, 0]
-    return (chosen.cpu() - torch.tensor(rollout.logprobs)).abs()
+def refuse_stale(policy: str, version: int, now: float, before: float) -> None:
+    """Stop a round whose rollouts fit the weights before the last sync better than those after it."""
+    if now > CLEARLY * before:
+        raise InputError(
+            f"The engine still samples from the weights of policy {policy} before version {version}: its log-probs "
+            f"are {before:.2g} off those per token, and {now:.2g} off the present ones; the sync did not arrive."
+        )

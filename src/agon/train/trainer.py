@@ -35,6 +35,7 @@ from agon.errors import InputError
 from agon.evaluate.validate import validate
 from agon.game.duel import Duel
 from agon.game.problem import Problem
+from agon.game.rollout import Rollout
 from agon.judges.judge import Judge
 from agon.policies import Pair
 from agon.runs.folder import Run
@@ -42,7 +43,16 @@ from agon.runs.settings import RunSettings
 from agon.tasks import Task, load_task, task_from_dataset
 from agon.train.callbacks import Recorded, RunRecorder, StopOnInterrupt
 from agon.train.config import AgonConfig
-from agon.train.logprob_gap import measure_gap, refuse_large_gap
+from agon.train.importance import loss_of_gradient, sampler_metrics
+from agon.train.logprob_gap import (
+    STALE_TOKENS,
+    Probe,
+    check_sampler,
+    gap,
+    refuse_large_gap,
+    refuse_stale,
+    shortest,
+)
 from agon.train.metrics import duel_metrics, policy_metrics
 from agon.train.streams import (
     Batch,
@@ -106,6 +116,10 @@ class AgonTrainer(GRPOTrainer):
         self._micro_batches: list[Batch] = []
         self._grad_norms: dict[str, float] = {}
         self.gaps: dict[str, float] = {}
+        # The weights of each policy at the sync before the last one, for engines with a copy of their own.
+        self._synced: dict[str, list[torch.Tensor]] = {}
+        self._before_sync: dict[str, list[torch.Tensor]] = {}
+        self._warned: set[str] = set()
         # A reference by way of a "default" adapter does not exist here: TRL is built without KL, which
         # then works from the base with adapters disabled. The engine likewise is ours, not TRL's.
         wanted = {"beta": args.beta, "use_vllm": args.use_vllm}
@@ -185,6 +199,11 @@ class AgonTrainer(GRPOTrainer):
             self.engine.sleep()
         streams = streams_of(duels, self.method)
         batches = [self._score(stream) for stream in streams]
+        for stream, batch in zip(streams, batches, strict=True):
+            self._check_sampler_of(stream, batch)
+            if self.args.on_policy:
+                # The ratio of new to old is one by definition, which scoring with other padding would miss.
+                batch.pop("old_per_token_logps", None)
         self._record(_with_advantages(duels, batches), seconds)
         return self._lay_out(streams, batches)
 
@@ -200,6 +219,12 @@ class AgonTrainer(GRPOTrainer):
         versions = dict.fromkeys(self.pair.names, int(self.state.global_step))
         for policy, version in versions.items():
             self.engine.sync(policy, version)
+            if not self.engine.capabilities.live_weights:
+                present = [weight.cpu() for weight in self.pair.snapshot(policy)]
+                known = self._synced.get(policy)
+                if known is not None and any(map(_differ, known, present)):
+                    self._before_sync[policy] = known
+                self._synced[policy] = present
         return versions
 
     def _score(self, stream: Stream) -> Batch:
@@ -237,18 +262,75 @@ class AgonTrainer(GRPOTrainer):
         """TRL's, with rows of like length together and without their padding where they come in parts."""
         rows = rest.pop("batch_size", None) or len(input_ids)
         whole = super()._get_per_token_logps_and_entropies
-        if rows >= len(input_ids) or any(value is not None for value in rest.values()):
+        if self._playing is None or any(value is not None for value in rest.values()):
             return whole(model, input_ids, attention_mask, logits_to_keep, batch_size=rows, **rest)
 
         def score(ids: torch.Tensor, mask: torch.Tensor, completion: int) -> torch.Tensor:
             logps: torch.Tensor = whole(model, ids, mask, completion)[0]
             return logps
 
+        # Dropped groups leave the batch: their rows keep the sampler's own log-probs, which cost nothing.
+        scored = _sampled_logprobs(self._playing, logits_to_keep, input_ids.device)
+        kept = torch.tensor(self._playing.kept(), dtype=torch.long, device=input_ids.device)
         self.pair.cast_inputs(not self._autocasts)
         try:
-            return score_in_parts(score, input_ids, attention_mask, logits_to_keep, rows), None, None
+            scored[kept] = score_in_parts(score, input_ids[kept], attention_mask[kept], logits_to_keep, rows)
         finally:
             self.pair.cast_inputs(True)
+        return scored, None, None
+
+    # The sampler against the trainer
+
+    def _check_sampler_of(self, stream: Stream, batch: Batch) -> None:
+        """Whether a round's rollouts come from the weights that were synced, and what correcting them costs."""
+        figures = sampler_metrics(batch, stream.kept(), self.accelerator)
+        if not figures:
+            return
+        for name, value in figures.items():
+            self._metrics["train"][f"{stream.name}/sampling/{name}"].append(value)
+        # TRL's own figure counts the rows of dropped groups, which were not scored.
+        self._metrics["train"][f"{stream.name}/sampling/sampling_logp_difference/mean"][-1:] = [
+            figures["gap"]
+        ]
+        refuse_large_gap(stream.policy, figures["gap"], self.args.max_logprob_gap)
+        self._refuse_stale(stream)
+        sentence = loss_of_gradient(stream.name, figures, self.vllm_importance_sampling_mode)
+        if sentence and stream.name not in self._warned:
+            self._warned.add(stream.name)
+            warnings.warn(sentence, stacklevel=2)
+
+    def _refuse_stale(self, stream: Stream) -> None:
+        """The shortest rollouts again, under the weights before the last sync: those must not fit better."""
+        old = self._before_sync.get(stream.policy)
+        if old is None:
+            return
+        rollouts = shortest([entry.rollout for entry in stream.entries])
+        now = gap(self._logprobs(stream.policy, rollouts), rollouts)
+        with self.pair.holding(stream.policy, old):
+            before = gap(self._logprobs(stream.policy, rollouts), rollouts)
+        tokens = float(sum(rollout.length for rollout in rollouts))
+        gaps = torch.tensor([tokens, now * tokens, before * tokens], device=self.accelerator.device)
+        tokens, now, before = self.accelerator.reduce(gaps, reduction="sum").tolist()
+        if tokens >= STALE_TOKENS:
+            refuse_stale(stream.policy, rollouts[0].version, now / tokens, before / tokens)
+
+    @torch.no_grad()
+    def _logprobs(self, policy: str, rollouts: Sequence[Rollout]) -> list[torch.Tensor]:
+        """Log-probs as training computes them, which never holds the scores of all tokens at once."""
+        training = self.model.training
+        self.model.eval()
+        try:
+            with self.pair.using(policy):
+                return [self._logprobs_of(rollout) for rollout in rollouts]
+        finally:
+            self.model.train(training)
+
+    def _logprobs_of(self, rollout: Rollout) -> torch.Tensor:
+        ids = torch.tensor([[*rollout.prompt_ids, *rollout.token_ids]], device=self.accelerator.device)
+        scored: torch.Tensor = self._get_per_token_logps_and_entropies(
+            self.model, ids, torch.ones_like(ids), rollout.length
+        )[0]
+        return scored[0]
 
     def _lay_out(self, streams: Sequence[Stream], batches: Sequence[Batch]) -> list[Batch]:
         steps, world = self.args.steps_per_generation, self.accelerator.num_processes
@@ -308,19 +390,20 @@ class AgonTrainer(GRPOTrainer):
 
     def _clip_grad_norm(self, model: nn.Module) -> torch.Tensor:
         """Clip each policy by itself: a loud one must not shrink the other's step."""
+        return self._clip_each(self.args.max_grad_norm)
+
+    def _clip_each(self, limit: float) -> torch.Tensor:
+        # Once for both: accelerate's own clipping would unscale the gradients of fp16 again for each.
+        self.accelerator.unscale_gradients()
         for policy in self.pair.names:
             weights = [weight for _, weight in self.pair.weights(policy)]
-            norm = self.accelerator.clip_grad_norm_(weights, self.args.max_grad_norm)
-            self._grad_norms[policy] = float(norm)
+            self._grad_norms[policy] = float(nn.utils.clip_grad_norm_(weights, limit))
         return torch.tensor(list(self._grad_norms.values())).norm()
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
         """The norm for the log; by the way, a policy that has nothing to learn is left untouched."""
         if grad_norm is None:  # clipping is off
-            for policy in self.pair.names:
-                weights = [weight for _, weight in self.pair.weights(policy)]
-                self._grad_norms[policy] = float(self.accelerator.clip_grad_norm_(weights, float("inf")))
-            grad_norm = torch.tensor(list(self._grad_norms.values())).norm()
+            grad_norm = self._clip_each(float("inf"))
         for policy, norm in self._grad_norms.items():
             self._metrics["train"][f"{policy}/grad_norm"].append(norm)
             if norm == 0.0:
@@ -409,8 +492,16 @@ class AgonTrainer(GRPOTrainer):
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> Any:
         """Train, from the start or from a checkpoint; `True` takes the run's newest whole one, if any."""
         if not self.engine.capabilities.live_weights:
-            self.gaps = measure_gap(self.arena, self.pair, self.problems, self.args.sampling, self._sync())
-            refuse_large_gap(self.gaps, self.args.max_logprob_gap)
+            self.gaps = check_sampler(
+                Probe(
+                    arena=self.arena,
+                    pair=self.pair,
+                    problems=self.problems,
+                    sampling=self.args.sampling,
+                    score=self._logprobs,
+                    limit=self.args.max_logprob_gap,
+                )
+            )
         if resume_from_checkpoint is True:
             resume_from_checkpoint = self.run.newest_checkpoint()
         self._micro_batches = []
@@ -467,6 +558,18 @@ def _load_base(settings: RunSettings, args: AgonConfig) -> PreTrainedModel:
 
 def _indices(problems: Sequence[Problem]) -> Dataset:
     return Dataset.from_dict({"index": range(len(problems))})
+
+
+def _differ(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return not torch.equal(one, other)
+
+
+def _sampled_logprobs(stream: Stream, width: int, device: torch.device) -> torch.Tensor:
+    """The sampler's log-probs of a stream, one row each, padded on the right."""
+    rows = torch.zeros(len(stream.entries), width)
+    for row, entry in zip(rows, stream.entries, strict=True):
+        row[: len(entry.rollout.logprobs)] = torch.tensor(entry.rollout.logprobs)
+    return rows.to(device)
 
 
 def _with_advantages(duels: Sequence[Sequence[Duel]], batches: Sequence[Batch]) -> list[Duel]:
