@@ -44,9 +44,11 @@ test: $(READY) sandbox  ## run the tests
 test-vllm: $(VLLM_READY) sandbox  ## run the tests of the vLLM engines, on a CPU
 	$(TESTS) $(VLLM_BIN)/python -m pytest tests/vllm
 
+# Every night other wrong inputs: tests/fuzz plays 20,000 of them from the day's seed.
 nightly: lint sandbox $(VLLM_READY)  ## run every test, the exhaustive ones too; before a release
-	$(TESTS) $(BIN)/python -m pytest $(PYTEST) $(EVERY)
+	AGON_FUZZ_SEED=$$(date +%Y%m%d) $(TESTS) $(BIN)/python -m pytest $(PYTEST) $(EVERY)
 	$(TESTS) $(VLLM_BIN)/python -m pytest tests/vllm $(EVERY)
+	$(TESTS) scripts/newest_trl.sh $(BIN)/python
 
 lint: $(READY)  ## check formatting, lint and types of every Python file
 	$(BIN)/ruff format --check .

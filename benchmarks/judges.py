@@ -6,11 +6,13 @@
 - `math`: verdicts a second of the judge in one process and in a pool of two, against bare math-verify
   (parse and verify) in one process, on the pairs of tests/judges/math_pairs.py and on plain integers.
 - `sandbox`: time of a sandboxed run against a bare `python -I` subprocess; at most 1.6 times.
-- `hanging`: throughput of a pool with 5% hanging answers against the same pool without; at least 70%.
-- `--against-pebble` (alone): the pool against pebble's with multiprocessing's fork server, the judge
-  preloaded in both. Verdicts a second on integers and pairs, without and with 5% hanging answers; time
-  until the next verdict after workers were killed; whether the memory limit holds. Pebble runs with two
-  workers, as ours, and with as many as ours may run while verdicts are overdue.
+- `hanging`: throughput of a pool with 5% hanging answers against the same pool without; at least 80%. It is
+  the rate of the other answers' verdicts, until the last of them is there; what computes for ever is judged
+  after them, and each is given the whole deadline in time of its own.
+- `busy`: timeouts among 1,000 right answers, 25 of them slow, beside two processes that take all the CPU time
+  they can get; none.
+- `gym`: verdicts a second of the gym judge on chain_sum, in one process and in a pool of two.
+- `--against-pebble` (alone): the pool against pebble's, see benchmarks/against_pebble.py.
 
 The sides of each ratio take turns, so that a busy machine slows all. One JSON object per part.
 """
@@ -18,19 +20,14 @@ The sides of each ratio take turns, so that a busy machine slows all. One JSON o
 import argparse
 import json
 import logging
-import multiprocessing
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +37,6 @@ sys.path.insert(0, str(ROOT))
 from agon.game.problem import Problem  # noqa: E402
 from agon.judges.code.languages import language  # noqa: E402
 from agon.judges.code.sandbox import SandboxLimits, run_program  # noqa: E402
-from agon.judges.limits import Limits  # noqa: E402
 from agon.judges.math import MathJudge  # noqa: E402
 from agon.judges.math.symbolic import parse  # noqa: E402
 from agon.judges.pool import JudgePool  # noqa: E402
@@ -117,116 +113,88 @@ def sandbox(rounds: int) -> dict[str, Any]:
     }
 
 
+def rate(pool: JudgePool, asked: Sequence[tuple[Problem, str]], hang: str = "") -> tuple[float, float]:
+    """Verdicts a second on the answers that do not hang, and seconds until all verdicts are there."""
+    started = time.perf_counter()
+    waiting = [(answer, pool.submit(problem, answer)) for problem, answer in asked]
+    healthy = [future for answer, future in waiting if answer != hang]
+    for future in healthy:
+        future.result()
+    taken = time.perf_counter() - started
+    for _, future in waiting:
+        future.result()
+    return len(healthy) / taken, time.perf_counter() - started
+
+
 def hanging(run_seconds: float) -> dict[str, Any]:
-    """The last deadline of a run is idle time, so a run must be long against it: that fixes its size."""
+    """A run must be long against one deadline: that fixes its size."""
     problem = _problem("right")
-    shown: dict[str, Any] = {"deadline": 1.0, "promised at least": 0.7}
+    shown: dict[str, Any] = {"deadline": 1.0, "promised at least": 0.8}
     with JudgePool(own_judges.misbehave, workers=2, deadline=1.0) as pool:
         few = [(problem, "work")] * 100
         pool.judge_all(few)
-        answers = 20 * round(run_seconds / seconds(partial(pool.judge_all, few)) * len(few) / 20)
+        answers = 20 * round(run_seconds * rate(pool, few)[0] / 20)
         shown["answers"] = answers
         healthy = [(problem, "work")] * answers
         for kind, name in (("sleep", "waiting"), ("hang", "computing")):
             mixed = [(problem, kind if number % 20 == 10 else "work") for number in range(answers)]
-            ratios = []
+            ratios, wholes = [], []
             for _ in range(5):
-                without = seconds(partial(pool.judge_all, healthy))
-                ratios.append(without / seconds(partial(pool.judge_all, mixed)))
+                without, alone = rate(pool, healthy)
+                beside, whole = rate(pool, mixed, kind)
+                ratios.append(beside / without)
+                wholes.append(whole / alone)
             shown[f"throughput kept, 5% {name} for ever"] = round(statistics.median(ratios), 2)
             shown[f"each round, {name}"] = [round(ratio, 2) for ratio in ratios]
+            shown[f"time until all verdicts, 5% {name}"] = f"{statistics.median(wholes):.1f} times"
         shown["timeouts"] = pool.counts.timeouts
     return shown
 
 
-JudgeAll = Callable[[Sequence[tuple[Problem, str]]], list[str]]  # answers in, reasons out
-WORKERS, DEADLINE, MEMORY = 2, 1.0, 1 << 30
-
-
-@contextmanager
-def our_pool(workers: int) -> Iterator[JudgeAll]:
-    from benchmarks import warm_math
-
-    with JudgePool(warm_math.judge, workers=workers, deadline=DEADLINE, memory_bytes=MEMORY) as pool:
-        yield lambda asked: [verdict.reason for verdict in pool.judge_all(asked)]
-
-
-@contextmanager
-def pebble_pool(workers: int) -> Iterator[JudgeAll]:
-    from benchmarks import warm_math
-
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["benchmarks.warm_math", "tests.judges.math_pairs"])
-
-    def reason(future: Any) -> str:
-        try:
-            return str(future.result().reason)
-        except Exception as fault:  # a timeout, a dead worker, or what the judge raised
-            return "timeout" if isinstance(fault, TimeoutError) else "error"
-
-    limit = (resource.RLIMIT_AS, (MEMORY, MEMORY))
-    start = import_module("pebble").ProcessPool
-    with start(workers, Limits().verdicts_per_worker, resource.setrlimit, limit, context) as pool:
-        started: set[int] = set()
-        while len(started) < workers:  # all of them, or the first answers would pay for their start
-            waiting = [pool.schedule(warm_math.process_id) for _ in range(workers)]
-            started |= {future.result() for future in waiting}
-        yield lambda asked: [
-            reason(future)
-            for future in [pool.schedule(warm_math.judge, args=pair, timeout=DEADLINE) for pair in asked]
-        ]
-
-
-def against_pebble(rounds: int, repeats: int) -> dict[str, Any]:
-    if find_spec("pebble") is None:
-        raise SystemExit("The comparison needs pebble, which is not installed: pip install pebble")
-    logging.disable(logging.CRITICAL)
-    pairs = [pair for group in (*EQUAL.values(), *DIFFERENT.values()) for pair in group]
-    table = [(_problem(gold), answer) for gold, answer in pairs] * repeats
-    integers = [(_problem(str(number)), str(number + number % 2)) for number in range(1000)] * repeats
-    problem = table[0][0]
-    asked = {
-        "integers": integers,
-        "table": table,
-        "table, 5% waiting for ever": _with_hanging(table, "sleep"),
-        "table, 5% computing for ever": _with_hanging(table, "hang"),
+def busy(answers: int) -> dict[str, Any]:
+    """Slow right answers: a power of a sum against its binomial series, about a second each."""
+    asked = []
+    for number in range(answers):
+        n = 150 + number // 40
+        slow = (f"(1+x)^{{{n}}}", rf"\sum_{{k=0}}^{{{n}}} \binom{{{n}}}{{k}} x^k")
+        gold, answer = slow if number % 40 == 20 else (str(number), str(number))
+        asked.append((_problem(gold), answer))
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        with JudgePool("math", workers=2) as pool:
+            verdicts = pool.judge_all(asked)
+            counts = pool.counts
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    return {
+        "right answers": answers,
+        "accepted": sum(verdict.correct for verdict in verdicts),
+        "timeouts": counts.timeouts,
+        "second tries": counts.retries,
+        "longest, seconds of its own": round(max(verdict.seconds for verdict in verdicts), 2),
     }
-    many = WORKERS + Limits().max_overdue
-    sides = {
-        "ours": (our_pool, WORKERS),
-        f"pebble with {WORKERS} workers": (pebble_pool, WORKERS),
-        f"pebble with {many} workers": (pebble_pool, many),
+
+
+def gym(rounds: int) -> dict[str, Any]:
+    from agon.judges.gym import GymJudge
+    from agon.tasks import load_task
+
+    task = load_task("gym:chain_sum,min_terms=2,max_terms=3,train=500,validation=1,test=1")
+    asked = [
+        (problem, answer) for problem in task.problems("train") for answer in (problem.answer, "7", "it is 7")
+    ]
+    judge = GymJudge()
+    with JudgePool("gym", workers=2) as pool:
+        pool.judge_all(asked[:100])
+        here = [seconds(lambda: [judge.judge(*pair) for pair in asked]) for _ in range(rounds)]
+        pooled = [seconds(partial(pool.judge_all, asked)) for _ in range(rounds)]
+    return {
+        "verdicts": len(asked),
+        "per second in one process": round(len(asked) / statistics.median(here)),
+        "per second in a pool of two": round(len(asked) / statistics.median(pooled)),
     }
-    shown: dict[str, Any] = {"deadline": DEADLINE, "rounds": rounds}
-    for name, answers in asked.items():
-        rates: dict[str, list[float]] = {side: [] for side in sides}
-        for _ in range(rounds):
-            for side, (start, workers) in sides.items():
-                with start(workers) as judge_all:
-                    judge_all(table[:200])
-                    rates[side].append(len(answers) / seconds(partial(judge_all, answers)))
-        medians = {side: statistics.median(found) for side, found in rates.items()}
-        shown[name] = {"answers": len(answers)}
-        shown[name] |= {f"{side}, verdicts per second": round(rate, 1) for side, rate in medians.items()}
-        for side in list(sides)[1:]:
-            shown[name][f"ours / {side}"] = round(medians["ours"] / medians[side], 2)
-        print(name, shown[name], file=sys.stderr)
-    killed = [(problem, "be killed")] * WORKERS + table[:1]
-    for side, (start, workers) in list(sides.items())[:2]:
-        with start(workers) as judge_all:
-            judge_all(table[:200])
-            waits = [seconds(partial(judge_all, killed)) for _ in range(10)]
-            shown[f"{side}: ms until the verdict after {WORKERS} killed workers"] = round(
-                1000 * statistics.median(waits), 1
-            )
-            shown[f"{side}: reasons for too much memory, then a right answer"] = judge_all(
-                [(problem, "grow"), table[0]]
-            )
-    return shown
-
-
-def _with_hanging(answers: Sequence[tuple[Problem, str]], kind: str) -> list[tuple[Problem, str]]:
-    return [(pair[0], kind) if number % 20 == 10 else pair for number, pair in enumerate(answers)]
 
 
 def _problem(gold: str) -> Problem:
@@ -237,7 +205,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", choices=("math", "sandbox", "hanging"), action="append")
+    parser.add_argument("--only", choices=("math", "sandbox", "hanging", "busy", "gym"), action="append")
     parser.add_argument("--against-pebble", action="store_true", help="only the comparison with pebble")
     parser.add_argument("--quick", action="store_true", help="a tenth of the work, to see that it runs")
     arguments = parser.parse_args()
@@ -246,9 +214,13 @@ def main() -> None:
         "math": lambda: math(1 if small else 3),
         "sandbox": lambda: sandbox(10 if small else 100),
         "hanging": lambda: hanging(2.0 if small else 10.0),
+        "busy": lambda: busy(100 if small else 1000),
+        "gym": lambda: gym(1 if small else 5),
     }
     if arguments.against_pebble:
-        parts = {"pebble": lambda: against_pebble(1 if small else 3, 1 if small else 2)}
+        from benchmarks.against_pebble import compare
+
+        parts = {"pebble": lambda: compare(1 if small else 3, 1 if small else 2)}
     for name in parts if arguments.against_pebble else arguments.only or parts:
         print(
             json.dumps({"part": name, "cores": os.cpu_count(), "load": os.getloadavg()[0], **parts[name]()}),

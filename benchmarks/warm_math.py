@@ -1,4 +1,4 @@
-"""The judge of the comparison in `benchmarks/judges.py`: math, but it misbehaves if the answer says so.
+"""The judge of the comparison in `benchmarks/against_pebble.py`: math, but it misbehaves if the answer says so.
 
 The math judge is warmed up when this module is imported, because a module's import is all that
 multiprocessing's fork server runs before it forks. Both pools call the same function.

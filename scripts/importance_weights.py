@@ -62,7 +62,8 @@ def main() -> None:
         trainer = AgonTrainer(arguments.model, arguments.task, args)
         trainer.pair.add_noise("A", NOISE)
         trainer.engine.sync("A", 0)
-        results: dict[str, Any] = {"model": Path(arguments.model).name, "lengths": []}
+        dtype = args.engine_options.vllm.dtype
+        results: dict[str, Any] = {"model": Path(arguments.model).name, "dtype": dtype, "lengths": []}
         for length in arguments.lengths:
             started = time.perf_counter()
             rollouts = sample(trainer, arguments.rollouts, length)
@@ -145,7 +146,7 @@ def seeds(trainer: AgonTrainer, count: int, repeats: int = 3) -> dict[str, float
     asked = requests(trainer, count, Sampling(256, ignore_stop=True))
     for turn in range(2 * (repeats + 1)):
         seeded = turn % 2 == 0
-        engine._options = replace(engine._options, seeded=seeded)
+        engine._seeded = seeded
         started = time.perf_counter()
         play(engine, asked)
         if turn > 1:  # the first of each warms up
@@ -160,7 +161,7 @@ def seeds(trainer: AgonTrainer, count: int, repeats: int = 3) -> dict[str, float
 
 def markdown(results: dict[str, Any]) -> str:
     lines = [
-        f"{results['model']}, bfloat16, limit {LIMIT:g}.",
+        f"{results['model']}, {results['dtype']}, limit {LIMIT:g}.",
         "",
         "| tokens | token gap | token deviation | completion deviation | / sqrt(length) | median ratio |",
         "| ---: | ---: | ---: | ---: | ---: | ---: |",

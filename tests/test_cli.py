@@ -4,12 +4,14 @@ import re
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from agon import __version__
 from agon.cli import COMMANDS, main
+from agon.train.recipes import find_recipe, shipped_recipes
 
 AGON = [sys.executable, "-m", "agon.cli"]
 
@@ -113,3 +115,84 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     command = " ".join(AGON) + " methods --json | head -1"
     ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert (ended.stdout, ended.stderr) == ("[\n", "")
+
+
+HEAVY = {"torch", "transformers", "trl", "datasets", "numpy", "peft", "accelerate", "scipy", "reasoning_gym"}
+AT_ONCE = [
+    ["train", "--help"],
+    ["help", "train"],
+    ["train", "nowhere.yaml"],
+    ["train", "--lerning_rate", "1"],
+    ["train", "--learning_rate", "-1"],
+    ["train", "--model", "Qwen/Qwen3-0.6B"],
+    ["train", "--resume", "nowhere"],
+    ["plan", "nowhere.yaml"],
+    ["eval", "embedded", "--limit", "0"],
+    ["eval", "--help"],
+    ["compare", "--help"],
+]
+
+
+def test_help_and_wrong_words_are_answered_before_anything_heavy_is_loaded() -> None:
+    """All in one process that ends without torch: the answer to a typo took 7 s when it had to be loaded."""
+    code = (
+        "import sys\nfrom agon.cli import main\n"
+        f"for words in {AT_ONCE!r}: main(words)\n"
+        f"print('heavy:', *({HEAVY!r} & {{name.split('.')[0] for name in sys.modules}}))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-1] == "heavy:"
+    assert len(ended.stderr.splitlines()) == sum("help" not in " ".join(words) for words in AT_ONCE)
+
+
+@pytest.mark.parametrize(("words", "most"), [(("train", "--help"), 2.0), (("train", "nowhere.yaml"), 1.0)])
+def test_the_first_answers_are_quick(words: tuple[str, ...], most: float) -> None:
+    """The best of three, so that a busy machine does not decide."""
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        agon(*words)
+        seconds.append(time.perf_counter() - began)
+    assert min(seconds) < most
+
+
+def test_the_first_line_of_a_training_is_there_within_a_second(tmp_path: Path) -> None:
+    """Before torch is loaded. The first of three tries that is quick enough ends it."""
+    seconds = []
+    for number in range(3):
+        began = time.perf_counter()
+        words = ["train", "--output_dir", str(tmp_path / str(number)), "--max_steps", "1"]
+        process = subprocess.Popen([*AGON, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("Training embedded on gym:chain_sum with agon, in ")
+        seconds.append(time.perf_counter() - began)
+        process.kill()
+        process.communicate()
+        if seconds[-1] < 1:
+            break
+    assert min(seconds) < 1
+
+
+def test_a_recipe_of_the_package_is_found_by_name_and_by_its_old_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "qwen3-0.6b-deepmath" in shipped_recipes()
+    by_name = find_recipe("qwen3-0.6b-deepmath")
+    assert (
+        by_name == find_recipe("recipes/qwen3-0.6b-deepmath.yaml") == find_recipe("qwen3-0.6b-deepmath.yaml")
+    )
+    own = tmp_path / "recipes" / "qwen3-0.6b-deepmath.yaml"
+    own.parent.mkdir()
+    own.write_text("task: gsm8k\n")
+    assert find_recipe("recipes/qwen3-0.6b-deepmath.yaml").resolve() == own.resolve()
+
+
+def test_every_file_of_the_package_that_is_no_python_ships_in_the_wheel() -> None:
+    root = Path(__file__).parents[1]
+    package = root / "src" / "agon"
+    globs = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["agon"]
+    shipped = {path for glob in globs for path in package.glob(glob)}
+    files = {path for path in package.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    assert files - shipped == set()
+    assert len([path for path in shipped if path.parent.name == "recipes"]) >= 7

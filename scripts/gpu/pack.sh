@@ -4,7 +4,7 @@
 #   scripts/gpu/pack.sh BUNDLE DATA [OUT]
 #
 # BUNDLE is yours to supply and not part of this repository (scripts/gpu/README.md lists its files); DATA
-# holds gsm8k/ and math500/; OUT is .stage unless given. OUT/weights/partNN are the weights, OUT/vllm is
+# holds gsm8k/ and math500/; OUT is .stage unless given. OUT/weights/pieceNN are the weights, OUT/vllm is
 # vLLM, OUT/small is everything else.
 set -euo pipefail
 bundle=$1 data=$2 out=${3:-.stage}
@@ -15,6 +15,9 @@ done
 mkdir -p "$out/small/data"
 "$python" "$bundle/weights/make_pack.py" qwen2.5-coder-0.5b-instruct "$out/weights"
 rm -f "$out/weights/model.gguf"
+# Smaller than they come, so that the project's own files fit into the same transfer.
+cat "$out"/weights/part* | split --bytes=50000000 --numeric-suffixes - "$out/weights/piece"
+rm "$out"/weights/part*
 cp -r "$bundle/vllm" "$out/"
 cp "$bundle/trl/payload_trl.tar.xz" "$out/small/py.tar.xz"
 cp "$bundle/weights/unpack.py" "$out/small/"

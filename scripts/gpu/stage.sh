@@ -17,9 +17,10 @@ take)
     ;;
 build)
     cp -r "$stage/small/." "$stage/"
+    cat "$stage"/piece* | (cd "$stage" && split --bytes=62000000 --numeric-suffixes - part)
     mkdir -p "$HOME/py" "$HOME/agon/models"
     tar -xf "$stage/py.tar.xz" -C "$HOME/py"
-    cp -r src scripts recipes benchmarks tests pyproject.toml "$HOME/agon/"
+    cp -r src scripts benchmarks tests pyproject.toml "$HOME/agon/"
     (cd "$stage" && python3 unpack.py "$stage" meta "$HOME/agon/models/qwen2.5-coder-0.5b-instruct")
     ln -sfn "$stage/data" "$HOME/agon/data"
     for _ in $(seq 90); do

@@ -6,9 +6,12 @@ answers at once and a light command never loads torch.
 """
 
 import argparse
+import errno
 import os
+import re
 import signal
 import sys
+import textwrap
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
@@ -19,14 +22,18 @@ from agon.version import __version__
 
 COMMANDS = {
     "train": "train a pair (or one policy) with any method of the table",
-    "tasks": "list the tasks, or look into one: counts, splits, what was left out, samples",
-    "plan": "estimate memory, tokens and time of a recipe before anything is downloaded",
-    "eval": "evaluate a run or a model: both directions, each adapter alone, the controls",
+    "tasks": "list the tasks, or look into one: counts, splits, samples",
+    "plan": "estimate memory, tokens and time of a recipe before a download",
+    "rehearse": "play two steps of a recipe with random weights: memory, hours",
+    "eval": "evaluate a run or a model: both directions, adapters, controls",
     "compare": "compare evaluated runs, paired by problem and sample",
     "judge": "judge answers or programs given as JSON lines",
     "methods": "show the table of methods",
     "doctor": "say what this machine has, what is missing and how to fix it",
 }
+
+LONGEST_WORD = 200  # of what a sentence quotes
+COLUMNS = 79  # of a help text
 
 
 class _Parser(argparse.ArgumentParser):
@@ -36,16 +43,22 @@ class _Parser(argparse.ArgumentParser):
         _, stray, given = message.partition("unrecognized arguments: ")
         if stray and given.startswith("-"):
             raise unknown("option", given.split()[0].split("=")[0], self._option_string_actions)
+        name, colon, wrong = message.removeprefix("argument ").partition(": ")
+        if colon and wrong.startswith("must be "):
+            raise InputError(f"{name} {wrong}.")
         raise InputError(f"{message[0].upper()}{message[1:]} (see `{self.prog} --help`).")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; bad input is one sentence on standard error and exit code 2."""
+    """Run one command; bad input is one sentence on standard error and exit code 2.
+
+    An error inside keeps its traceback, after a sentence that says what became of the work.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return _dispatch(words)
     except InputError as error:
-        print(f"agon: {error}", file=sys.stderr)
+        print(f"agon: {_one_line(error)}", file=sys.stderr)
         return 2
     except BrokenPipeError:
         # The reader went away (`agon methods | head -1`). Python would complain again at exit.
@@ -54,9 +67,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("agon: interrupted.", file=sys.stderr)
         return 130
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            name = _one_line(error.filename or "a word")
+            print(f"agon: '{name}' is too long for the name of a file.", file=sys.stderr)
+            return 2
+        notes = getattr(error, "__notes__", None) or [
+            f"`agon {' '.join(words[:1])}` failed by an error inside; please report it with the lines below."
+        ]
+        print(f"agon: {' '.join(notes)}", file=sys.stderr, flush=True)
+        error.__notes__ = []
+        raise
+
+
+def _one_line(said: object) -> str:
+    """A sentence on one line, whatever was quoted in it."""
+    words = str(said).split()
+    return " ".join(word if len(word) <= LONGEST_WORD else f"{word[:LONGEST_WORD]}…" for word in words)
 
 
 def _dispatch(words: list[str]) -> int:
+    if words[:1] == ["help"] and len(words) > 1:
+        words = [words[1], "--help", *words[2:]]
     if not words or words[0] in ("-h", "--help", "help"):
         print(_overview())
         return 0
@@ -68,6 +100,8 @@ def _dispatch(words: list[str]) -> int:
         raise unknown("command", name, COMMANDS)
     command = import_module(f"agon.commands.{name}")
     parser = _parser(name, command)
+    if {"-h", "--help"} & set(rest) and hasattr(command, "epilog"):
+        parser.epilog = command.epilog()
     try:
         # A command with open-ended options (`agon train --learning_rate 1e-5`) parses them itself.
         if getattr(command, "PARSES_REST", False):
@@ -90,7 +124,8 @@ def _divide(parser: argparse.ArgumentParser, words: list[str]) -> tuple[list[str
     others: list[str] = []
     side = own
     for word in words:
-        if word.startswith("-"):
+        # A negative number is a value of the option before it.
+        if word.startswith("-") and not re.fullmatch(r"-[\d.]+(e-?\d+)?|-inf|-nan", word):
             side = own if word.split("=")[0] in parser._option_string_actions else others
         side.append(word)
     return own, others
@@ -99,12 +134,22 @@ def _divide(parser: argparse.ArgumentParser, words: list[str]) -> tuple[list[str
 def _parser(name: str, command: ModuleType) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=f"agon {name}",
-        description=command.__doc__,
+        description=_wrapped(command.__doc__ or ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     command.add_arguments(parser)
     return parser
+
+
+def _wrapped(text: str) -> str:
+    """A docstring for a terminal: paragraphs are wrapped, examples stay as they are."""
+    parts = text.strip().split("\n\n")
+    kept = [any(line.startswith((" ", "agon ")) for line in part.splitlines()) for part in parts]
+    return "\n\n".join(
+        part if as_is else textwrap.fill(" ".join(part.split()), COLUMNS)
+        for part, as_is in zip(parts, kept, strict=True)
+    )
 
 
 def _overview() -> str:
@@ -114,7 +159,7 @@ def _overview() -> str:
         "usage: agon COMMAND [options]\n\n"
         "Agon trains two language models to out-reason each other.\n\n"
         f"{commands}\n\n"
-        "`agon COMMAND --help` describes a command; `agon --version` prints the version."
+        "`agon help COMMAND` describes a command; `agon --version` prints the version."
     )
 
 

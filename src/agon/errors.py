@@ -4,8 +4,12 @@ The command line prints the sentence and exits with code 2. Anything else that i
 of ours and keeps its traceback.
 """
 
-from collections.abc import Iterable
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+
+MANY = 20  # names that a sentence lists; reasoning-gym has a hundred generators
 
 
 class InputError(ValueError):
@@ -20,5 +24,22 @@ def unknown(what: str, given: str, known: Iterable[str]) -> InputError:
     """
     names = sorted(known)
     near = get_close_matches(given, names, n=1, cutoff=0.5)
-    hint = f"did you mean '{near[0]}'?" if near else f"choose one of {', '.join(names)}."
+    shown = names if len(names) <= MANY else [*names[:MANY], f"… ({len(names)} in all)"]
+    hint = f"did you mean '{near[0]}'?" if near else f"choose one of {', '.join(shown)}."
     return InputError(f"Unknown {what} '{given}': {hint}")
+
+
+@contextmanager
+def own_code(what: str) -> Iterator[None]:
+    """What a user's own module raises becomes one sentence, with the place where it was raised."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        file, line = last.filename, last.lineno
+        if isinstance(error, SyntaxError) and error.filename:
+            file, line = error.filename, error.lineno
+        said = (str(error).strip().splitlines() or ["no message"])[0]
+        raise InputError(f"{what} raised {type(error).__name__}: {said} ({file}, line {line}).") from error

@@ -51,6 +51,17 @@ def test_the_sandbox_is_run_and_not_only_looked_for(findings: dict[tuple[str, st
     assert (finding.state == "ok") == finding.found.startswith("ran a program")
 
 
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed here")
+def test_every_layer_of_the_sandbox_is_reported_and_a_missing_one_says_why(
+    findings: dict[tuple[str, str], Finding],
+) -> None:
+    layers = {name: finding for (area, name), finding in findings.items() if area == "sandbox"}
+    assert {"no new namespaces", "system-call filter", "kernel limits (cgroup)"} <= set(layers)
+    assert layers["system-call filter"].state == "ok"
+    cgroup = layers["kernel limits (cgroup)"]
+    assert cgroup.state == "ok" or (cgroup.found and "cgroup" in cgroup.fix)
+
+
 def test_every_engine_is_reported(findings: dict[tuple[str, str], Finding]) -> None:
     assert [name for area, name in findings if area == "engine"] == list(ENGINES)
     assert findings["engine", "transformers"].state == "ok"

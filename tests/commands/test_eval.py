@@ -199,13 +199,13 @@ def test_the_base_answers_the_same_with_and_without_a_run_around_it(
         (["--samples", "0"], "--samples must be at least 1, not 0"),
         (["--samples", "four"], "'four' is not a number"),
         (["--samples", "4,1"], "one for each of the 1 tasks; not 2"),
-        (["--limit", "0"], "--limit must be at least 1, not 0"),
-        (["--rows", "0"], "--rows must be at least 1, not 0"),
+        (["--limit", "0"], "--limit must be a whole number of at least 1, not '0'"),
+        (["--rows", "0"], "--rows must be a whole number of at least 1, not '0'"),
         (["--split", "train"], "has no train problems"),
         (["--direction", "AC"], "Unknown direction 'A->C'"),
         (["--engine", "vlm"], "Unknown engine 'vlm': did you mean 'vllm'?"),
         (["--task", "gsm9k"], "Unknown task 'gsm9k': did you mean 'gsm8k'?"),
-        (["--top-p", "0"], "a top-p above 0"),
+        (["--top-p", "0"], "--top-p must be a number above 0 and up to 1, not '0'"),
     ],
 )
 def test_bad_input_is_one_sentence(

@@ -169,8 +169,8 @@ def test_a_verdict_is_written_while_input_is_still_open():
     ("arguments", "sentence"),
     [
         (["maths"], "did you mean 'math'"),
-        (["math", "--workers", "0"], "at least one worker"),
-        (["math", "--deadline", "-1"], "positive number of seconds"),
+        (["math", "--workers", "0"], "--workers must be a whole number of at least 1, not '0'"),
+        (["math", "--deadline", "-1"], "--deadline must be a number above 0, not '-1'"),
         (["code", "--language", "cobol"], "Unknown language"),
         (["code", "--sandbox", "none", "--language", "cobol"], "Unknown language"),
         (["math", "--dialect", "latin"], "latin"),

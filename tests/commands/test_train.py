@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from agon.cli import main
+from agon.errors import InputError
 from agon.runs.folder import Run
+from agon.train import launch
+from agon.train.config import AgonConfig
+from agon.train.recipes import RunArguments, shipped_recipes
+from agon.train.trainer import AgonTrainer
 
 SMALL = (
     "--max_steps",
@@ -83,3 +88,56 @@ def test_an_unknown_key_of_a_recipe_is_named(tmp_path: Path, capsys: pytest.Capt
     recipe.write_text("task: gsm8k\nlearning_rat: 1\n")
     assert main(["train", str(recipe)]) == 2
     assert "did you mean 'learning_rate'" in capsys.readouterr().err
+
+
+def test_what_the_demo_prints_next_works_as_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The panel names a step that the run made; the commands name the folders that they make."""
+    monkeypatch.chdir(tmp_path)
+    small = ["--max_steps", "1", "--per_device_train_batch_size", "64", "--final_evaluation", "4"]
+    assert main(["train", *small]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(
+        "Training embedded on gym:chain_sum with agon, in runs/embedded-gym-chain_sum-agon-s42\n"
+    )
+    assert "a conversion, in step 1 of 1" in said
+    shown = said.split("What next:")[1].replace("\\\n", "")
+    commands = [line.split()[1:] for line in shown.splitlines() if line.startswith("  agon ")]
+    assert [command[0] for command in commands] == ["eval", "train", "compare", "train"]
+    _, first, second = commands[2]
+    assert Path(first).is_dir()
+    asked: list[str] = []
+
+    def started(what: RunArguments, config: AgonConfig, resume: bool) -> None:
+        asked.append(str(config.output_dir))
+        raise InputError("Not in this test.")
+
+    monkeypatch.setattr(launch, "train", started)
+    assert main(commands[1]) == 2
+    assert asked == [second]
+    assert commands[3][1] in shipped_recipes()
+
+
+def test_an_error_while_training_says_what_is_lost_before_its_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("inside")
+
+    monkeypatch.setattr(AgonTrainer, "_play_round", broken)
+    with pytest.raises(ZeroDivisionError, match="inside"):
+        main(["train", "--output_dir", str(tmp_path / "run"), *SMALL])
+    said = capsys.readouterr().err.splitlines()
+    sentence = "agon: The training stopped at step 0 by an error inside. No step was made yet."
+    assert said[0] == f"{sentence} Go on with: agon train --resume {tmp_path / 'run'}"
+    assert not said[1:]
+
+
+def test_a_model_without_a_task_is_refused_and_not_trained_as_the_toy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "--model", "Qwen/Qwen3-0.6B"]) == 2
+    assert "Name a task for --model Qwen/Qwen3-0.6B with --task" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

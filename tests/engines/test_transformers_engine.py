@@ -1,6 +1,7 @@
 """Sampling with transformers: the right tokens, a seed for every request, versions that are checked."""
 
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -141,3 +142,26 @@ def test_training_mode_is_restored(engine: TransformersEngine, pair: Pair) -> No
     pair.model.train()
     sample(engine, requests(3))
     assert pair.model.training
+
+
+def test_a_completion_that_ignores_stop_tokens_has_exactly_its_length(engine: TransformersEngine) -> None:
+    end = tiny.tokenizer().eos_token_id
+    lengths = [1, 7, 40, 40, 12, 3] * 10
+    wanted = [
+        replace(each, sampling=Sampling(length, ignore_stop=True))
+        for each, length in zip(requests(len(lengths)), lengths, strict=True)
+    ]
+    done = sample(engine, wanted)
+    assert [done[str(number)].length for number in range(len(lengths))] == lengths
+    assert {rollout.finish_reason for rollout in done.values()} == {"length"}
+    assert any(end in rollout.token_ids[:-1] for rollout in done.values())
+
+
+def test_requests_of_different_lengths_are_sampled_in_one_batch(engine: TransformersEngine) -> None:
+    prompt = requests(1)[0].prompt_ids
+    engine.submit([Request(str(n), prompt, "A", 3, Sampling(n), derive_seed(n)) for n in range(1, 9)])
+    finished = engine.collect()
+    assert len(finished) == 8
+    assert all(done.rollout.length <= done.request.sampling.max_tokens for done in finished)
+    alone = sample(engine, [done.request for done in finished[:1]])
+    assert alone["1"].token_ids == finished[0].rollout.token_ids

@@ -14,7 +14,7 @@ from agon.engines.options import EngineOptions, VllmOptions
 from agon.engines.protocol import Engine, Request, Sampling
 from agon.engines.transformers_engine import TransformersEngine, stop_ids
 from agon.errors import InputError
-from agon.evaluate import load
+from agon.evaluate import load, request
 from agon.evaluate.arms import arms_for
 from agon.evaluate.split_evaluation import SplitEvaluation
 from agon.evaluate.vllm_budget import VllmBudget
@@ -22,6 +22,12 @@ from tests.evaluate.tiny import tiny_pair, zero_or_one
 
 PROBLEMS = zero_or_one(12)
 CONFIG = Qwen3Config(max_position_embeddings=32768)
+
+
+@pytest.fixture(autouse=True)
+def with_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These are questions to a machine that has vLLM."""
+    monkeypatch.setattr(request, "installed", lambda package: True)
 
 
 @pytest.fixture
@@ -134,11 +140,11 @@ def test_a_cache_in_bytes_replaces_the_share_of_the_card() -> None:
         (["--engine", "vllm", "--vllm-kv-cache-bytes", "-2"], "--vllm-kv-cache-bytes must be above 0"),
         (
             ["--engine", "vllm", "--vllm-cache-gb", "0"],
-            "--vllm-cache-gb: must be above 0, such as 4 or 0.5, not 0",
+            "--vllm-cache-gb must be above 0, such as 4 or 0.5, not 0",
         ),
-        (["--engine", "vllm", "--vllm-cache-gb", "-2"], "--vllm-cache-gb: must be above 0"),
-        (["--engine", "vllm", "--vllm-cache-gb", "nan"], "--vllm-cache-gb: must be above 0"),
-        (["--engine", "vllm", "--vllm-cache-gb", "inf"], "--vllm-cache-gb: must be above 0"),
+        (["--engine", "vllm", "--vllm-cache-gb", "-2"], "--vllm-cache-gb must be above 0"),
+        (["--engine", "vllm", "--vllm-cache-gb", "nan"], "--vllm-cache-gb must be above 0"),
+        (["--engine", "vllm", "--vllm-cache-gb", "inf"], "--vllm-cache-gb must be above 0"),
         (["--engine", "vllm", "--max-model-len", "3"], "must be above --max-tokens (3), not 3"),
         (["--engine", "vllm", "--max-model-len", "4096"], "is 4096, but the model reads 2048 tokens at most"),
         (

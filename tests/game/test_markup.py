@@ -13,10 +13,9 @@ from agon.game.markup import (
     boxes,
     count_answer_tags,
     cut,
-    defuse,
     fences,
 )
-from tests.game.hostile import CONTROL_TOKENS, messy
+from tests.game.hostile import messy
 
 braced = st.recursive(
     st.text("ab 1", max_size=4),
@@ -109,6 +108,24 @@ def test_an_answer_tag_with_attributes_is_no_answer_but_ends_what_may_be_shown()
     assert before_answer(text) == "so "
 
 
+@pytest.mark.parametrize("tag", ["<answer final>", "<answer: 7>", "< answer n=1>", "<ANSWER/>", "<answer\n>"])
+def test_other_spellings_of_the_answer_tag_end_what_may_be_shown(tag: str) -> None:
+    assert before_answer(f"so {tag} 7") == "so "
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "while low < answer and high > 3:\n    low += 1",
+        "if low<answer and answer>high: stop",
+        "if guess < answer:\n    x = 1\nif guess > answer:\n    x = 2",
+        "for (i = 0; i <answer; i++) if (a > b) c();",
+    ],
+)
+def test_a_comparison_with_an_answer_is_no_answer_tag(text: str) -> None:
+    assert before_answer(text) == text
+
+
 @pytest.mark.parametrize(
     ("text", "contents", "closed"),
     [
@@ -135,35 +152,6 @@ def test_cutting_overlapping_spans_keeps_nothing_of_either() -> None:
     assert cut(text, []) == text
 
 
-@pytest.mark.parametrize("token", CONTROL_TOKENS)
-def test_control_tokens_of_every_family_are_defused(token: str) -> None:
-    for text in (token, f"a{token}b", f"<{token}>", token * 3, f"{token[:-1]}{token}"):
-        assert token not in defuse(text)
-
-
-@given(
-    messy, st.lists(st.text(st.characters(exclude_characters="\u200b"), min_size=2, max_size=4), max_size=3)
-)
-def test_no_token_of_the_tokenizer_survives(text: str, tokens: list[str]) -> None:
-    defused = defuse(text + "".join(tokens) * 2, tokens)
-    assert not any(token in defused for token in tokens)
-
-
-@given(messy)
-def test_defused_text_has_nothing_left_to_defuse(text: str) -> None:
-    assert defuse(defuse(text)) == defuse(text)
-
-
-@given(st.text(st.characters(exclude_characters="<>[]")))
-def test_text_without_brackets_is_left_alone(text: str) -> None:
-    assert defuse(text) == text
-
-
-def test_comparisons_and_intervals_are_left_alone() -> None:
-    text = "if a < b\nthen c > d, x in [0, 1] and f[i] = [A]"
-    assert defuse(text) == text
-
-
 @pytest.mark.parametrize(
     "piece",
     ["<", " ", "< ", "\\", "\\boxed", "\\boxed{", "\\boxed\\{", "\\boxed\\a{", "`", "```\n", "```a\nx\n```\n",
@@ -176,5 +164,4 @@ def test_reading_markup_takes_time_linear_in_the_text(piece: str) -> None:
     for find in (boxes, answer_blocks, fences):
         list(find(text))
     before_answer(text)
-    defuse(text)
     assert time.process_time() - began < 5

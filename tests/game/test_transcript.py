@@ -213,6 +213,13 @@ def test_of_a_boxed_solution_a_rival_sees_the_computations() -> None:
     )
 
 
+def test_a_line_ends_where_it_was_ended_and_nowhere_else() -> None:
+    # "\f" is what a careless decoder makes of the beginning of \\frac; the line must stay whole.
+    for inside in ("\f", "\x0b", "\x85", "\u2028"):
+        line = f"x = 1 +{inside}rac12 < 2"
+        assert split(f"{line}\nso \\boxed{{3}}", "boxed").shown() == line
+
+
 def test_a_solution_that_computes_nothing_is_shown_whole() -> None:
     assert split("It is north of here.\nSo \\boxed{N}.", "boxed").shown() == (
         "It is north of here.\nSo [withheld]."

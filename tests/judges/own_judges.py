@@ -44,6 +44,11 @@ def misbehave(problem: Problem, answer: str) -> bool | Verdict:
         while time.process_time() < until:
             pass
         return True
+    if answer == "slow":
+        until = time.process_time() + 0.35
+        while time.process_time() < until:
+            pass
+        return True
     if answer == "half a second":
         time.sleep(0.5)
         return True

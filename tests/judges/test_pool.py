@@ -90,6 +90,59 @@ def test_others_do_not_wait_for_a_hanging_verdict(pool):
     assert [future.result().reason for future in hanging] == ["timeout"] * 4
 
 
+@pytest.fixture
+def busy_machine():
+    """Two processes that take all the CPU time they can get."""
+    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    yield
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+def test_slow_right_answers_do_not_starve_among_many_quick_ones(busy_machine):
+    """The deadline is for the verdict's own time, so waiting for a CPU does not count."""
+    answers = ["slow" if number % 20 == 5 else "work" for number in range(80)]
+    with JudgePool(own_judges.misbehave, workers=2, deadline=0.6) as pool:
+        verdicts = pool.judge_all((PROBLEM, answer) for answer in answers)
+        assert [verdict.reason for verdict in verdicts] == ["correct"] * len(answers)
+        assert pool.counts.timeouts == pool.counts.timeout_share == 0
+
+
+@pytest.mark.exhaustive
+def test_80_slow_right_answers_do_not_starve_among_3200_quick_ones(busy_machine):
+    """With the math judge: a power of a sum against its binomial series takes about half a second."""
+    pairs = []
+    for number in range(3280):
+        gold, answer = str(number), str(number)
+        if number % 41 == 20:
+            n = 120 + number // 41
+            gold, answer = f"(1+x)^{{{n}}}", rf"\sum_{{k=0}}^{{{n}}} \binom{{{n}}}{{k}} x^k"
+        pairs.append((Problem(id="p", prompt="", task="t", answer=gold), answer))
+    with JudgePool("math", workers=2) as pool:
+        verdicts = pool.judge_all(pairs)
+    assert [verdict.reason for verdict in verdicts] == ["correct"] * len(pairs)
+
+
+def test_a_verdict_that_hangs_on_a_busy_machine_is_tried_once_more_alone(busy_machine):
+    with JudgePool(own_judges.misbehave, workers=2, deadline=0.2) as pool:
+        hanging = [pool.submit(PROBLEM, "hang") for _ in range(5)]
+        verdicts = [future.result(timeout=60) for future in hanging]
+        assert [verdict.reason for verdict in verdicts] == ["timeout"] * 5
+        assert 1 <= pool.counts.retries <= 3, "second tries are for the rare right answer"
+        assert any("at the second try" in verdict.detail for verdict in verdicts)
+        assert judge(pool, "right").correct
+
+
+def test_computing_answers_are_paused_while_others_wait():
+    """Not only at a low priority: on a machine that is busy anyway, that would be no time at all."""
+    with JudgePool(own_judges.misbehave, workers=2, deadline=0.3) as pool:
+        hanging = [pool.submit(PROBLEM, "hang") for _ in range(2)]
+        assert all(verdict.correct for verdict in pool.judge_all([(PROBLEM, "work")] * 80))
+        assert not any(future.done() for future in hanging), "they have not had their time yet"
+        assert [future.result(timeout=30).reason for future in hanging] == ["timeout"] * 2
+
+
 def test_a_future_can_be_cancelled_before_its_turn(pool):
     futures = [pool.submit(PROBLEM, "half a second") for _ in range(8)]
     assert futures[-1].cancel()

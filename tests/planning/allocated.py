@@ -51,6 +51,7 @@ def peak_of_a_step(base: PreTrainedModel, rows: int, length: int) -> int:
     base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     pair.model.enable_input_require_grads()
     pair.activate("A")
+    pair.cast_inputs(False)  # as the trainer does under autocast
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     _make_fake(pair.model, fake)
     living = _Living()

@@ -11,53 +11,33 @@ import torch
 from peft import get_peft_model
 from transformers import (
     Gemma4ForCausalLM,
-    Gemma4TextConfig,
     PreTrainedModel,
-    Qwen2Config,
     Qwen2ForCausalLM,
     Qwen3_5ForCausalLM,
-    Qwen3_5TextConfig,
-    Qwen3Config,
     Qwen3ForCausalLM,
 )
 
 from agon.cli import main
 from agon.errors import InputError
-from agon.planning.architectures import MODELS, Architecture, architecture, from_config
-from agon.planning.estimate import GPUS, Workload, activations, hours, memory, tokens
+from agon.lab.rehearsal_model import real_config
+from agon.planning.architectures import MODELS, architecture, from_config
+from agon.planning.estimate import (
+    GIB,
+    GPUS,
+    Workload,
+    activations,
+    engine_steps,
+    hours,
+    memory,
+    round_seconds,
+    tokens,
+)
 from agon.policies.pair import Adapters
 from tests import tiny
 from tests.planning.allocated import peak_of_a_step
 
-RECIPES = Path(__file__).parents[2] / "recipes"
+RECIPES = Path(__file__).parents[2] / "src" / "agon" / "recipes"
 LOAD = Workload(problems=1000)
-
-
-def real_config(model: Architecture) -> Any:
-    """The configuration that transformers would read for a row of the table."""
-    shape: dict[str, Any] = {
-        "vocab_size": model.vocab,
-        "hidden_size": model.hidden,
-        "intermediate_size": model.intermediate,
-        "num_hidden_layers": model.layers,
-        "num_attention_heads": model.heads,
-        "num_key_value_heads": model.kv_heads,
-        "tie_word_embeddings": model.tied,
-    }
-    if model.kind == "qwen2":
-        return Qwen2Config(**shape)
-    if model.kind == "qwen3":
-        return Qwen3Config(**shape, head_dim=model.head_dim)
-    if model.kind == "qwen3_5":
-        return Qwen3_5TextConfig(**shape, head_dim=model.head_dim, linear_num_value_heads=model.delta_heads)
-    gemma = {
-        "head_dim": model.head_dim,
-        "global_head_dim": model.global_head_dim,
-        "num_kv_shared_layers": model.shared_kv_layers,
-        "hidden_size_per_layer_input": model.per_layer_input,
-        "sliding_window": model.window,
-    }
-    return Gemma4TextConfig(**{**shape, **gemma})
 
 
 def on_paper(config: Any) -> PreTrainedModel:
@@ -164,9 +144,27 @@ def test_tokens_follow_from_problems_and_rollouts() -> None:
 
 def test_time_falls_with_more_and_faster_gpus() -> None:
     model = MODELS["Qwen/Qwen3-0.6B"]
-    slow = hours(model, LOAD, GPUS["L4"], 1)
-    assert hours(model, LOAD, GPUS["H100"], 1).total < slow.total / 3
+    slow, fast = hours(model, LOAD, GPUS["L4"], 1), hours(model, LOAD, GPUS["H100"], 1)
+    assert fast.training < slow.training / 3
+    assert fast.sampling < slow.sampling
     assert hours(model, LOAD, GPUS["L4"], 4).training == pytest.approx(slow.training / 4, rel=0.02)
+
+
+def test_more_problems_in_a_step_sample_more_tokens_a_second() -> None:
+    """A round takes at least the steps of its longest draft and challenge, however few there are."""
+    model, work = MODELS["Qwen/Qwen3-0.6B"], replace(LOAD, engine="vllm", max_completion_length=15_000)
+    few, many = replace(work, steps_per_generation=2), replace(work, steps_per_generation=64)
+    took = {one: round_seconds(model, one, GPUS["H200"]) for one in (few, many)}
+    assert took[few] < took[many] < 16 * took[few]
+    assert engine_steps(model, few, GPUS["H200"]) >= 15_000
+
+
+def test_a_known_mean_replaces_the_share_of_the_cap() -> None:
+    known = replace(LOAD, mean_completion_length=100)
+    assert tokens(known, 1).mean == tokens(known, 1).rollouts * 100
+    assert hours(MODELS["Qwen/Qwen3-0.6B"], known, GPUS["H200"], 1).total < (
+        hours(MODELS["Qwen/Qwen3-0.6B"], LOAD, GPUS["H200"], 1).total
+    )
 
 
 def test_the_verb_prints_parts_that_add_up(capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,7 +185,7 @@ def test_the_verb_prints_parts_that_add_up(capsys: pytest.CaptureFixture[str]) -
     ("words", "said"),
     [
         (["--gpu", "H10"], "Unknown GPU 'H10': did you mean 'H100'?"),
-        (["--gpus", "0"], "--gpus is a positive number, not 0."),
+        (["--gpus", "0"], "--gpus must be a whole number of at least 1, not '0'."),
         (["--learning_rat", "1"], "did you mean '--learning_rate'?"),
         (["--model", "Qwen/Qwen3-0.6"], "did you mean 'Qwen/Qwen3-0.6B'?"),
         (["--task", "problems.jsonl"], "say how many problems with --problems"),
@@ -217,3 +215,39 @@ def test_a_task_without_training_problems_is_refused_in_one_sentence(
     assert said == "agon: Task 'math-500' is for evaluation only: it has no training problems to plan for.\n"
     assert main(["plan", str(recipe), "--problems", "500"]) == 0
     assert "steps of" in capsys.readouterr().out
+
+
+REHEARSALS = sorted((Path(__file__).parents[2] / "docs" / "results" / "rehearsals").glob("*.json"))
+# What the longest draft and its challenge had together in those rehearsals, which drew the same lengths.
+LONGEST_CHAIN = 14_107
+
+
+@pytest.mark.parametrize("file", REHEARSALS, ids=lambda path: path.stem)
+def test_the_plan_is_close_to_what_was_measured_on_an_h200(file: Path) -> None:
+    """Memory within 15%, time within 30%. Their longest micro-batch had no padding, and so no attention mask."""
+    measured = json.loads(file.read_text())
+    rows, length = measured["longest_micro_batch"]
+    work = Workload(
+        problems=0,
+        max_steps=1,
+        per_device_train_batch_size=rows,
+        gradient_accumulation_steps=8,
+        steps_per_generation=8,
+        max_completion_length=15_000,
+        mean_completion_length=round(measured["lengths"]["mean"]),
+        longest_chain=LONGEST_CHAIN,
+        prompt_tokens=measured["prompts"]["longest"],
+        engine="vllm",
+        vllm_gpu_memory_utilization=0.4 if "1.7b" in file.stem else 0.45,
+    )
+    model = MODELS[measured["model"]]
+    found = {row["what"]: row["measured"] for row in measured["compared"]}
+    planned = hours(model, work, GPUS["H200"], 1)
+    assert 3600 * planned.sampling == pytest.approx(found["sampling, s a step"], rel=0.3)
+    assert 3600 * planned.training == pytest.approx(found["scoring and training, s a step"], rel=0.3)
+    without_mask = memory(model, work).training_peak - 3 * rows * length**2
+    assert without_mask / GIB == pytest.approx(found["trainer's peak, GiB"], rel=0.15)
+    # The micro-batches of the step itself were padded; the longest had the longest completion in it.
+    step = replace(work, max_completion_length=measured["lengths"]["longest"])
+    peak = measured["phases"]["training"]["peak_bytes"]
+    assert memory(model, step).training_peak == pytest.approx(peak, rel=0.15)

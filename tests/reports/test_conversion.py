@@ -38,7 +38,7 @@ def test_the_last_conversion_is_shown_and_no_later_duel(tmp_path: Path) -> None:
     assert found is not None
     assert found.step == 2
     text = shown(run)
-    for words in ("at step 2", "What is [b]2[/b]?", "draft 2", "summary 2", "challenge 2"):
+    for words in ("in step 3", "What is [b]2[/b]?", "draft 2", "summary 2", "challenge 2"):
         assert words in text
     assert "A drafts, and is wrong" in text
     assert "B challenges, and is right" in text

@@ -77,6 +77,9 @@ def test_a_stored_problem_can_be_scored(name: str) -> None:
             "'max_terms' after the task 'gym:chain_sum' is not written as key=value.",
         ),
         ("gym:chain_sum,train=0,validation=0,test=0", "was asked for no problems"),
+        ("gym:boxnet", "Write gym:boxnet,unsafe=true if you want it all the same."),
+        ("gym:boxnet,unsafe=1", "is not used for training: its scorer skips moves"),
+        ("gym:composite", "is not used for training"),
         ("gym:arc_agi", "its scorer does not accept its own answer from a stored problem"),
     ],
 )
@@ -84,6 +87,12 @@ def test_a_bad_name_is_one_sentence(name: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         load_task(name)
     assert message in str(caught.value)
+
+
+def test_a_scorer_that_a_policy_can_fool_is_used_only_if_asked_for() -> None:
+    task = load_task("gym:boxnet,unsafe=true,train=2,validation=1,test=1")
+    assert task.options["unsafe"] is True
+    assert "unsafe" not in load_task("gym:chain_sum,unsafe=true,train=1,validation=1,test=1").options
 
 
 def test_a_path_makes_no_sense_for_generated_problems(tmp_path: Path) -> None:

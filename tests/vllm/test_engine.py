@@ -186,6 +186,17 @@ def test_finished_rollouts_wait_for_more_while_many_are_in_flight(tiny: Tiny, en
     assert returned(stride=60) == [7, 6, 6, 5, 4, 4, 4, 3, 3, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1]
 
 
+def test_a_completion_that_ignores_stop_tokens_has_exactly_its_length(tiny: Tiny, engine: VllmEngine) -> None:
+    lengths = [1, 9, 40, 64] * 4
+    wanted = [
+        tiny.request(str(number), "A", LONG, Sampling(length, temperature=1.5, ignore_stop=True), seed=number)
+        for number, length in enumerate(lengths)
+    ]
+    done = play(engine, wanted)
+    assert [done[str(number)].length for number in range(len(lengths))] == lengths
+    assert any(set(rollout.token_ids[:-1]) & set(tiny.stop_ids) for rollout in done.values())
+
+
 def test_a_version_that_was_not_synced_is_refused(tiny: Tiny, engine: VllmEngine) -> None:
     engine.sync("A", 3)
     for version in (2, 4):

@@ -1,8 +1,8 @@
 """Compare evaluated runs, paired by problem and sample.
 
-    agon compare runs/agon runs/coop runs/grpo
-    agon compare runs/agon-0 runs/agon-1 runs/coop-0 runs/coop-1 --contrast agon:coop
-    agon compare 'runs/agon@A->B' runs/agon@B                     two arms of one run
+  agon compare runs/agon runs/coop runs/grpo
+  agon compare runs/agon-* runs/coop-* --contrast agon:coop
+  agon compare 'runs/agon@A->B' runs/agon@B                two arms of one run
 
 Runs of one method with different seeds are one side. Runs that differ in their problems, decoding or
 training budget are refused, and the difference is named.
@@ -11,7 +11,7 @@ training budget are refused, and the difference is named.
 import argparse
 import json
 
-from agon.commands.output import add_formats, show_tables
+from agon.commands.output import add_formats, show_tables, working
 from agon.errors import InputError
 
 
@@ -38,12 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from agon.evaluate.compare import compare, enter
-    from agon.reports.evaluation_tables import compare_tables
-
+    if len(arguments.runs) < 2:
+        raise InputError(f"A comparison needs at least two runs, not only '{arguments.runs[0]}'.")
     asked = [_contrast(text) for text in arguments.contrast]
-    entrants = [enter(run, arguments.task, arguments.split, arguments.arm) for run in arguments.runs]
-    comparison = compare(entrants, asked)
+    with working("reading the evaluations"):
+        from agon.evaluate.compare import compare, enter_all
+        from agon.reports.evaluation_tables import compare_tables
+
+        entrants = enter_all(arguments.runs, arguments.task, arguments.split, arguments.arm)
+        comparison = compare(entrants, asked)
     if arguments.form == "json":
         print(json.dumps(comparison, indent=2))
     else:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from agon.commands.output import working
 from agon.planning.machine import Finding, examine
 
 
@@ -17,7 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    findings = list(examine())
+    with working("looking around"):
+        findings = list(examine())
     ready = all(finding.state != "missing" for finding in findings)
     if arguments.json:
         print(json.dumps({"ready": ready, "findings": [asdict(finding) for finding in findings]}, indent=2))

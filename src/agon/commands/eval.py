@@ -1,8 +1,8 @@
 """Evaluate a run or a model: the cascade in both directions, each adapter alone, and the controls.
 
-    agon eval runs/agon                            the run's own task, test split
-    agon eval runs/agon --task gsm8k,math-500      transfer
-    agon eval Qwen/Qwen3-0.6B --task gsm8k --output evaluations/base
+  agon eval runs/agon                        the run's own task, test split
+  agon eval runs/agon --task gsm8k,math-500  transfer
+  agon eval Qwen/Qwen3-0.6B --task gsm8k --output evaluations/base
 
 Every sample is kept in RUN/evaluations (or --output). The same command goes on where it was stopped.
 """
@@ -15,7 +15,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agon.commands.output import add_formats, progress_bars, show_tables
+from agon.commands.arguments import number, whole
+from agon.commands.output import add_formats, progress_bars, quiet_loading, show_tables, working
+from agon.evaluate.request import LARGEST_SEED, EvaluationRequest
 
 WIDE = 110  # columns that the whole table needs
 
@@ -56,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--rows",
-        type=int,
+        type=whole(1),
         default=256,
         metavar="N",
         help="completions that transformers samples at once (default 256)",
@@ -73,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--max-model-len",
-        type=int,
+        type=whole(1),
         metavar="N",
         help="tokens of a prompt and its completion that vLLM holds; counted from the problems otherwise",
     )
@@ -84,22 +86,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="addresses of `vllm serve` processes for --engine vllm-server; the run's otherwise",
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="only the first N problems")
-    parser.add_argument("--temperature", type=float, help="the run's, else 0.6")
-    parser.add_argument("--top-p", type=float, help="the run's, else 0.95")
-    parser.add_argument("--max-tokens", type=int, help="most tokens of a completion; the run's, else 2048")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the sampling")
+    parser.add_argument("--limit", type=whole(1), metavar="N", help="only the first N problems")
+    parser.add_argument("--temperature", type=number(0), help="the run's, else 0.6")
+    parser.add_argument("--top-p", type=number(0, 1, above=True), help="the run's, else 0.95")
+    parser.add_argument(
+        "--max-tokens", type=whole(1), help="most tokens of a completion; the run's, else 2048"
+    )
+    parser.add_argument("--seed", type=whole(0, LARGEST_SEED), default=0, help="seed of the sampling")
     parser.add_argument("--output", type=Path, metavar="DIR", help="where samples and results are kept")
     add_formats(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from agon.evaluate.evaluate import EvaluationRequest, evaluate
-
     given = vars(arguments)
     asked = {name: value for name, value in given.items() if name not in ("target", "task", "form")}
     request = EvaluationRequest(tasks=arguments.task, **asked)
+    request.check()
     try:
+        with working(f"reading {arguments.target}"):
+            from agon.evaluate.evaluate import evaluate
+
+            quiet_loading()
         with progress_bars() as watch:
             results = evaluate(arguments.target, request, watch)
     except KeyboardInterrupt:

@@ -3,7 +3,8 @@ r"""Judge answers or programs given as JSON lines.
 One object a line on standard input, one verdict a line on standard output, in the same order, while
 input is still being read:
 
-  agon judge math   {"gold": "1/2", "answer": "0.5"}, or with --dialect {"gold": …, "text": completion}
+  agon judge math   {"gold": "1/2", "answer": "0.5"}
+                    with --dialect {"gold": …, "text": completion}
   agon judge code   {"program": …, "tests": [{"input": …, "output": …}]}
                     {"program": …, "setup": …, "asserts": ["assert f(1) == 2"]}
   agon judge gym    {"gym": dataset, "entry": {…}, "answer": …}
@@ -20,8 +21,10 @@ import json
 import sys
 from typing import Any
 
+from agon.commands.arguments import number, whole
 from agon.game.dialects import DIALECTS
 from agon.game.verdict import Verdict
+from agon.judges.code.languages import language
 from agon.judges.code.sandbox import SANDBOXES
 from agon.judges.lines import judge_lines, reader_for
 from agon.judges.pool import JudgePool
@@ -33,12 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dialect", choices=sorted(DIALECTS), help="how a whole completion in `text` is written"
     )
-    parser.add_argument("--workers", type=int, default=2, help="worker processes (default 2)")
+    parser.add_argument("--workers", type=whole(1), default=2, help="worker processes (default 2)")
     parser.add_argument(
-        "--deadline", type=float, help="seconds after which a verdict is a timeout (default: the judge's)"
+        "--deadline",
+        type=number(0, above=True),
+        help="seconds after which a verdict is a timeout (default: the judge's)",
     )
     parser.add_argument(
-        "--memory", type=int, metavar="MIB", help="memory of a worker in MiB (default: the judge's)"
+        "--memory", type=whole(1), metavar="MIB", help="memory of a worker in MiB (default: the judge's)"
     )
     parser.add_argument(
         "--sandbox",
@@ -50,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    language(args.language)  # a wrong one is refused also where no program is judged
     options = options_for(args.judge, sandbox=args.sandbox, language=args.language)
     memory = args.memory << 20 if args.memory else None
     with JudgePool(
@@ -57,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
     ) as pool:
         if options.get("sandbox") == "none":
             print("agon: programs run without a sandbox, with your rights.", file=sys.stderr)
+        if sys.stdin.isatty():
+            print("agon: reading JSON lines from the terminal; Ctrl-D ends them.", file=sys.stderr)
         judge_lines(sys.stdin, pool, reader_for(args.judge, args.dialect), _print_verdict)
         counts = pool.counts
     if counts.timeouts or counts.crashes:

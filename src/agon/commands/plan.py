@@ -1,15 +1,16 @@
-"""Estimate what a recipe needs before anything is downloaded: memory by part, tokens, time.
+"""Estimate what a recipe needs before anything is downloaded: memory, tokens, time.
 
-agon plan recipes/qwen3-0.6b-deepmath.yaml --gpu H100 --gpus 8
-agon plan recipes/qwen2.5-0.5b-gsm8k.yaml --max_completion_length 1024 --json
+agon plan qwen3-0.6b-deepmath --gpu H100 --gpus 8
+agon plan qwen2.5-0.5b-gsm8k --max_completion_length 1024 --json
 
 Options that are not the plan's own change the recipe, as in `agon train`.
 """
 
 import argparse
 import json
-from pathlib import Path
 
+from agon.commands.arguments import whole
+from agon.commands.output import working
 from agon.planning.estimate import GPUS
 from agon.planning.recipe_plan import Hardware, plan_recipe, plan_text
 
@@ -17,23 +18,25 @@ PARSES_REST = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("recipe", type=Path, help="YAML file of options")
-    parser.add_argument("--gpus", type=int, default=1, metavar="N", help="number of GPUs (default 1)")
+    parser.add_argument("recipe", help="a recipe's name or YAML file")
+    parser.add_argument("--gpus", type=whole(1), default=1, metavar="N", help="number of GPUs (default 1)")
     parser.add_argument("--gpu", default="H100", help=f"one of {', '.join(GPUS)} (default H100)")
     parser.add_argument(
-        "--prompt-tokens", type=int, default=400, metavar="N", help="longest prompt (default 400)"
+        "--prompt-tokens", type=whole(1), default=400, metavar="N", help="longest prompt (default 400)"
     )
     parser.add_argument(
-        "--problems", type=int, metavar="N", help="training problems, if the task is not ours"
+        "--problems", type=whole(1), metavar="N", help="training problems, if the task is not ours"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
 def run(arguments: argparse.Namespace) -> int:
     hardware = Hardware(arguments.gpu, arguments.gpus)  # a wrong one is refused before torch is loaded
-    from agon.train.recipes import parse_recipe
+    from agon.train.recipes import build_config, read_request
 
-    what, config = parse_recipe(arguments.recipe, arguments.rest)
+    asked = read_request(arguments.recipe, arguments.rest)
+    with working("loading torch"):
+        what, config = asked.what, build_config(asked.options)
     facts = plan_recipe(what.model, what.task, config, hardware, arguments.prompt_tokens, arguments.problems)
     print(json.dumps(facts, indent=2) if arguments.json else plan_text(facts))
     return 0

@@ -1,35 +1,64 @@
 """Train two policies head to head (or one, by a single-policy method).
 
-  agon train                                    the embedded default: a tiny pair on this CPU
-  agon train recipes/qwen3-0.6b-deepmath.yaml   a recipe
-  agon train RECIPE --method coop --seed 1      a recipe with changes
-  agon train --model M --task T --method agon   without a recipe
-  agon train --resume runs/NAME                 go on after an interruption
+  agon train                                   the embedded default
+  agon train qwen3-0.6b-deepmath               a recipe by its name
+  agon train my-recipe.yaml                    a recipe of your own
+  agon train RECIPE --method coop --seed 1     a recipe with changes
+  agon train --model M --task T --method agon  without a recipe
+  agon train --resume runs/NAME                go on after an interruption
 
-Everything lands in one run folder: configuration, environment, metrics, every duel, checkpoints and
-the two adapters as plain PEFT folders. Ctrl-C saves and says how to go on.
+Everything lands in one run folder: configuration, environment, metrics, every
+duel, checkpoints and the two adapters as plain PEFT folders. Ctrl-C saves and
+says how to go on.
 """
 
 import argparse
 import os
 import sys
+import textwrap
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agon.errors import InputError
 
 if TYPE_CHECKING:
     from agon.runs.folder import Run
+    from agon.train.launch import Ended
+    from agon.train.recipes import Request
 
 PARSES_REST = True
+COLUMNS = 80
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "recipe", nargs="?", type=Path, help="YAML file of options; the embedded default if absent"
+        "recipe", nargs="?", help="a recipe's name or YAML file; the embedded default if absent"
     )
     parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with an interrupted run")
-    parser.epilog = _options() if {"-h", "--help"} & set(sys.argv) else None
+
+
+def epilog() -> str:
+    """The options that are ours, with their defaults; TRL's are only pointed to."""
+    from agon.train.option_table import own_options
+    from agon.train.recipes import shipped_recipes
+
+    lines = ["options of a recipe, or of the command line as --key value:"]
+    for option in own_options():
+        shown = "" if option.default in (None, "") else f" [{option.default}]"
+        text = textwrap.wrap(f"{option.help}{shown}", COLUMNS - 25)
+        if len(option.name) > 20:
+            lines.append(f"  {option.name}")
+        else:
+            text[0] = f"  {option.name:<20}  {text[0]}"
+        lines += [line if line.startswith("  ") else f"{'':<24}{line}" for line in text]
+    trl = (
+        "Every option of TRL's GRPOConfig is an option too, for example --learning_rate 1e-5, "
+        "--num_generations 16 (2N: N drafts and N challenges), --max_completion_length 2048, "
+        "--per_device_train_batch_size 8, --eval_strategy steps, --report_to wandb."
+    )
+    recipes = f"Recipes that come with the package: {', '.join(shipped_recipes())}."
+    return "\n".join([*lines, "", *textwrap.wrap(trl, COLUMNS), "", *textwrap.wrap(recipes, COLUMNS)])
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -38,41 +67,57 @@ def run(arguments: argparse.Namespace) -> int:
     if resume and (arguments.recipe is not None or arguments.rest):
         raise InputError("A resumed run keeps its own configuration: give `agon train --resume RUN` alone.")
     from agon.runs.folder import Run
+    from agon.train.launch import name_folder, saved_run, train
+    from agon.train.recipes import build_config, read_request
 
     if resume and Run(arguments.resume).finished():
         _say(f"The run {arguments.resume} has already finished.")
         return 0
-    from agon.train.launch import choose_folder, saved_run, train
-    from agon.train.recipes import parse_recipe
+    asked = saved_run(arguments.resume) if resume else read_request(arguments.recipe, arguments.rest)
+    asked.check_here()
+    folder = str(arguments.resume) if resume else name_folder(asked.what, asked.options)
+    _announce(asked, folder, resume)
+    from agon.commands.output import quiet_loading, working
 
-    if resume:
-        what, config = saved_run(arguments.resume)
-    else:
-        what, config = parse_recipe(arguments.recipe or _default_recipe(arguments.rest), arguments.rest)
-        choose_folder(what, config)
-    ended = train(what, config, resume)
+    with working("loading torch"):
+        quiet_loading()
+        config = build_config({**asked.options, "output_dir": folder})
+    ended = train(asked.what, config, resume)
     if not ended.main_process:
         return 0
-    folder = ended.run.folder
     if not ended.finished:
-        _say(f"Stopped at step {ended.step} of {ended.max_steps}, nothing lost.")
-        _say(f"Go on with: agon train --resume {folder}")
+        _say_how_it_stopped(ended)
         return 130
-    _say(f"Finished. The adapters are in {ended.run.adapters}, everything else beside them in {folder}.")
+    _say(
+        f"Finished. The adapters are in {ended.run.adapters}, everything else beside them in {ended.run.folder}."
+    )
     if config.final_evaluation:
-        _show_what_came_of_it(ended.run, config.final_evaluation)
+        _show_what_came_of_it(ended.run, config.final_evaluation, asked)
     return 0
 
 
-def _default_recipe(words: list[str]) -> Path | None:
-    """The embedded default, unless another task was named."""
-    from agon.embedded import default_recipe
+def _announce(asked: "Request", folder: str, resume: bool) -> None:
+    """The first line, before torch is loaded: what is trained and where it goes."""
+    if os.environ.get("RANK", "0") != "0":
+        return
+    does = "Going on with" if resume else "Training"
+    method = asked.options.get("method", "agon")
+    print(
+        f"{does} {asked.what.model} on {asked.what.task.split(',')[0]} with {method}, in {folder}", flush=True
+    )
 
-    named = any(word.split("=")[0] == "--task" for word in words)
-    return None if named else default_recipe()
+
+def _say_how_it_stopped(ended: "Ended") -> None:
+    from agon.train.launch import lost
+
+    if ended.at_once:
+        _say(f"Stopped at once, at step {ended.step} of {ended.max_steps}. {lost(ended.run, ended.step)}")
+        return
+    _say(f"Stopped at step {ended.step} of {ended.max_steps}, nothing lost.")
+    _say(f"Go on with: agon train --resume {ended.run.folder}")
 
 
-def _show_what_came_of_it(run: "Run", problems: int) -> None:
+def _show_what_came_of_it(run: "Run", problems: int, asked: "Request") -> None:
     """Show a conversion, evaluate the finished run, and say what to do next."""
     from rich.console import Console
 
@@ -85,30 +130,23 @@ def _show_what_came_of_it(run: "Run", problems: int) -> None:
     with progress_bars() as watch:
         results = evaluate(str(run.folder), EvaluationRequest(limit=problems), watch)
     show_results(results)
-    print(
-        f"""
-What next:
-  agon eval {run.folder}                 the same on all test problems
-  agon train --method grpo                one policy alone, on the same budget
-  agon compare {run.folder} runs/OTHER   two runs, paired by problem
-  agon train recipes/qwen2.5-0.5b-gsm8k.yaml   a real model, on one GPU with the Hub
-Every sample, with its interval and token counts, is in {run.evaluations}."""
-    )
+    print("\n".join(_next_commands(run, asked)))
 
 
-def _options() -> str:
-    """The options that are ours, with their defaults; TRL's are only pointed to."""
-    from agon.train.recipes import own_options
+def _next_commands(run: "Run", asked: "Request") -> Iterable[str]:
+    """Commands that work as printed, one after another."""
+    from agon.embedded import EMBEDDED
+    from agon.train.launch import name_folder
 
-    lines = ["options of a recipe, or of the command line as --key value:"]
-    for each in own_options():
-        default: Any = each.default
-        lines.append(f"  {each.name:<20} {each.metadata['help']} [{default}]")
-    lines.append("")
-    lines.append("Every option of TRL's GRPOConfig is an option too, for example --learning_rate 1e-5,")
-    lines.append("--num_generations 16 (2N: N drafts and N challenges), --max_completion_length 2048,")
-    lines.append("--per_device_train_batch_size 8, --eval_strategy steps, --report_to wandb.")
-    return "\n".join(lines)
+    other = "coop" if asked.options.get("method") == "grpo" else "grpo"
+    yield "\nWhat next:"
+    yield f"  agon eval {run.folder}\n      the same on all test problems"
+    if asked.what.model == EMBEDDED and "output_dir" not in asked.options:
+        second = name_folder(asked.what, {**asked.options, "method": other, "output_dir": None})
+        yield f"  agon train --method {other}\n      another method, on the same budget"
+        yield f"  agon compare {run.folder} \\\n      {second}\n      then both, paired by problem"
+    yield "  agon train qwen2.5-0.5b-gsm8k\n      a real model, on one GPU with the Hub"
+    yield f"Every sample, with its interval and token counts, is in\n{run.evaluations}."
 
 
 def _say(sentence: str) -> None:

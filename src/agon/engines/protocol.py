@@ -25,6 +25,7 @@ class Sampling:
     top_k: int = 0
     min_p: float = 0.0
     repetition_penalty: float = 1.0
+    ignore_stop: bool = False  # exactly `max_tokens` tokens, whatever is drawn; for timing
 
 
 @dataclass(frozen=True)

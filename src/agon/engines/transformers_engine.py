@@ -7,13 +7,13 @@ and adding new requests to a running batch (use vLLM for those).
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import torch
 from torch import nn
 
-from agon.engines.protocol import Capabilities, Finished, Request, check_request
+from agon.engines.protocol import Capabilities, Finished, Request, Sampling, check_request
 from agon.engines.sampler import UniformStreams, draw, warpers
 from agon.game.rollout import Rollout
 from agon.policies.pair import BASE, Pair
@@ -82,12 +82,8 @@ class TransformersEngine:
 
     def _next_batch(self) -> list[Request]:
         """Requests with the oldest one's policy and sampling, the shortest prompts first, up to `max_rows`."""
-        first = self._pending[0]
-        same = [
-            index
-            for index, request in enumerate(self._pending)
-            if (request.policy, request.sampling) == (first.policy, first.sampling)
-        ]
+        first = _kind(self._pending[0])
+        same = [index for index, request in enumerate(self._pending) if _kind(request) == first]
         # Sorting by the prompt itself keeps equal prompts side by side, where one prefill serves all.
         same.sort(key=lambda index: (len(self._pending[index].prompt_ids), self._pending[index].prompt_ids))
         chosen = same[: self._max_rows]
@@ -95,6 +91,11 @@ class TransformersEngine:
         taken = set(chosen)
         self._pending = [request for index, request in enumerate(self._pending) if index not in taken]
         return batch
+
+
+def _kind(request: Request) -> tuple[str, Sampling]:
+    """What the requests of a batch share: all but their prompts, seeds and lengths."""
+    return request.policy, replace(request.sampling, max_tokens=0)
 
 
 @dataclass
@@ -115,7 +116,7 @@ class _Batch:
     def __init__(self, requests: Sequence[Request], stop_ids: torch.Tensor, pad_id: int) -> None:
         self.requests = requests
         self.sampling = requests[0].sampling
-        self.stop_ids = stop_ids
+        self.stop_ids = stop_ids.new_empty(0) if self.sampling.ignore_stop else stop_ids
         self.pad_id = pad_id
         self.rows = [_Row() for _ in requests]
         self.uniforms = UniformStreams([request.seed for request in requests])
@@ -127,15 +128,16 @@ class _Batch:
         context, mask, logits, cache = self._prefill(model, device)
         live = list(range(len(self.requests)))
         running = torch.ones(len(live), dtype=torch.bool, device=device)
-        for position in range(self.sampling.max_tokens):
+        limits = torch.tensor([request.sampling.max_tokens for request in self.requests], device=device)
+        for position in range(int(limits.max())):
             scores = logits
             if self.warp:
                 scores = self.warp(cast(torch.LongTensor, context), cast(torch.FloatTensor, logits.float()))
             tokens, logprobs = draw(scores, self.sampling, self.uniforms.at(position, live))
             stops = torch.isin(tokens, stop_ids) & running
             self._record(live, running, tokens, logprobs, stops)
-            running &= ~stops
-            if not running.any() or position + 1 == self.sampling.max_tokens:
+            running &= ~stops & (limits > position + 1)
+            if not running.any():
                 break
             kept = int(running.sum())
             if kept < self.SHRINK_BELOW * len(live):
@@ -143,7 +145,7 @@ class _Batch:
                 cache.reorder_cache(index)
                 context, mask, tokens = context[index], mask[index], tokens[index]
                 live = [live[row] for row in index.tolist()]
-                running = running[index]
+                running, limits = running[index], limits[index]
             mask = torch.cat([mask, mask.new_ones(len(live), 1)], dim=1)
             if self.warp:  # only the repetition penalty reads it
                 context = torch.cat([context, tokens[:, None]], dim=1)

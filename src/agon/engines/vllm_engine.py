@@ -58,6 +58,8 @@ class VllmEngine:
         )
         self._decode = decode
         self._stop_ids = sorted(set(stop_ids))
+        seeded = self._options.seeded
+        self._seeded = seeded if seeded is not None else not torch.cuda.is_available()
         self._store = AdapterStore(pair, self._options.adapter_dir)
         self._adapters: dict[str, StoredAdapter] = {}
         self._versions: dict[str, int] = {BASE: 0}
@@ -174,8 +176,10 @@ class VllmEngine:
             top_k=sampling.top_k,
             min_p=sampling.min_p,
             repetition_penalty=sampling.repetition_penalty,
-            seed=seed,
-            stop_token_ids=self._stop_ids,
+            seed=seed if self._seeded else None,
+            stop_token_ids=None if sampling.ignore_stop else self._stop_ids,
+            # Not min_tokens: it takes the stop tokens out of the distribution.
+            ignore_eos=sampling.ignore_stop,
             logprobs=0 if self._options.logprobs else None,  # 0: only of the token that was drawn
             detokenize=False,  # Chat.decode does it, the same way for every engine
             output_kind=RequestOutputKind.FINAL_ONLY,

@@ -125,7 +125,8 @@ class Replica:
             "min_p": sampling.min_p,
             "repetition_penalty": sampling.repetition_penalty,
             "seed": request.seed,
-            "stop_token_ids": list(stop_ids),
+            "stop_token_ids": [] if sampling.ignore_stop else list(stop_ids),
+            "ignore_eos": sampling.ignore_stop,
             "logprobs": 0,
             "return_token_ids": True,
         }

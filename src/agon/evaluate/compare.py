@@ -25,8 +25,18 @@ from agon.runs.evaluations import EvaluationFolder, find_evaluations, folder_nam
 from agon.runs.folder import is_run
 
 HEADLINE = "headline"
+# What a result must say of itself to be compared.
+COMPARED = {
+    **dict.fromkeys(("task", "split", "fingerprint", "engine"), str),
+    **dict.fromkeys(("n", "samples"), int),
+    "decoding": dict,
+}
 # What makes two training runs equally expensive; the number of optimizer steps stands in the summary.
 BUDGET = ("model", "num_generations", "max_completion_length", "num_train_epochs", "max_steps")
+
+
+class NoEvaluationError(InputError):
+    """A run that has not been evaluated on what is to be compared."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,8 @@ class Entrant:
     result: Mapping[str, Any]
     correct: np.ndarray
     budget: Mapping[str, Any]
+    where: str = ""  # as it was given
+    limit: int | None = None  # of the problems, where not all of a split were played
 
 
 def enter(where: str, task: str | None = None, split: str = "test", arm: str = HEADLINE) -> Entrant:
@@ -48,9 +60,23 @@ def enter(where: str, task: str | None = None, split: str = "test", arm: str = H
     RUN@ARM is one arm of it, and stands for itself beside others of the same method.
     """
     where, own = _split_arm(where)
-    arm = own or arm
     target = open_target(where) if is_run(where) else None
     evaluation = _evaluation(Path(where), target, task, split)
+    try:
+        return _entrant(where, own, arm, target, evaluation)
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
+        raise InputError(
+            f"{evaluation.folder} does not hold a whole evaluation ({type(error).__name__}: {error}): remove the "
+            f"folder and run `{eval_command(where)}`."
+        ) from error
+
+
+def _entrant(
+    where: str, own: str | None, arm: str, target: Target | None, evaluation: EvaluationFolder
+) -> Entrant:
+    arm = own or arm
     result = evaluation.read_result()
     chosen = result["headline"] if arm == HEADLINE else arm
     if chosen not in result["arms"]:
@@ -58,6 +84,9 @@ def enter(where: str, task: str | None = None, split: str = "test", arm: str = H
     arms = {row.name: row for row in arms_for(result["policies"], result["directions"])}
     answers = grid(arms[chosen], result["problems"], result["samples"], evaluation.read_samples())
     method = str(result["method"] or result["model"])
+    for name, kind in COMPARED.items():
+        if not isinstance(result[name], kind):
+            raise TypeError(f"{name} is {result[name]!r}")
     return Entrant(
         name=Path(where).resolve().name,
         method=f"{method} {chosen}" if own else method,
@@ -66,7 +95,48 @@ def enter(where: str, task: str | None = None, split: str = "test", arm: str = H
         result=result,
         correct=correctness(answers),
         budget=_budget(target) if target else {},
+        where=where,
+        limit=_limit(result, target),
     )
+
+
+def enter_all(
+    places: Sequence[str], task: str | None = None, split: str = "test", arm: str = HEADLINE
+) -> list[Entrant]:
+    """Read every run; for those without an evaluation, say the command that makes one like the others'."""
+    entrants, missing = [], []
+    for where in places:
+        try:
+            entrants.append(enter(where, task, split, arm))
+        except NoEvaluationError:
+            missing.append(_split_arm(where)[0])
+    if missing:
+        limit = entrants[0].limit if entrants else None
+        commands = " && ".join(eval_command(where, task, split, limit) for where in dict.fromkeys(missing))
+        named = ", ".join(f"'{where}'" for where in dict.fromkeys(missing))
+        each = "Each of " if len(set(missing)) > 1 else ""
+        raise InputError(f"{each}{named} has no {split} evaluation{_of(task)} yet: run `{commands}` first.")
+    return entrants
+
+
+def eval_command(where: str, task: str | None = None, split: str = "test", limit: int | None = None) -> str:
+    """The command that makes the evaluation which a comparison wants."""
+    words = ["agon eval", where]
+    words += ["--task", task] if task else []
+    words += ["--split", split] if split != "test" else []
+    words += ["--limit", str(limit)] if limit else []
+    return " ".join(words)
+
+
+def _limit(result: Mapping[str, Any], target: Target | None) -> int | None:
+    """The `--limit` that plays as many problems again; none where they are all of the run's own task."""
+    sizes = (target.task.get("sizes") or {}) if target else {}
+    whole = target is not None and result["task"] == target.task.get("name")
+    return None if whole and sizes.get(result["split"]) == result["n"] else int(result["n"])
+
+
+def _of(task: str | None) -> str:
+    return f" of '{task}'" if task else ""
 
 
 def _split_arm(where: str) -> tuple[str, str | None]:
@@ -86,9 +156,16 @@ def _evaluation(where: Path, target: Target | None, task: str | None, split: str
     elif target and len(found) > 1:
         own = folder_name(str(target.task.get("name", "")), split)
         found = [each for each in found if each.folder.name == own] or found
+    if not where.exists():
+        raise InputError(f"There is no run '{where}': give the folders of evaluated runs.")
+    if not found and target is None and not find_evaluations(where):
+        raise InputError(
+            f"'{where}' holds neither a run nor evaluations: give the folders of evaluated runs."
+        )
     if not found:
-        what = f"of '{task}' " if task else ""
-        raise InputError(f"'{where}' has no {split} evaluation {what}yet: run `agon eval {where}` first.")
+        raise NoEvaluationError(
+            f"'{where}' has no {split} evaluation{_of(task)} yet: run `{eval_command(str(where), task, split)}` first."
+        )
     if len(found) > 1:
         names = ", ".join(each.folder.name for each in found)
         raise InputError(f"'{where}' has several {split} evaluations ({names}): choose one with --task.")
@@ -122,7 +199,19 @@ def refuse_unlike(entrants: Sequence[Entrant]) -> None:
                     .replace(" there", f" in {first.name}")
                     .replace(" here", f" in {other.name}")
                 )
-                raise InputError(f"'{first.name}' and '{other.name}' differ in their {what}: {listed}.")
+                raise InputError(
+                    f"'{first.name}' and '{other.name}' differ in their {what}: {listed}.{_alike(first, other)}"
+                )
+
+
+def _alike(one: Entrant, other: Entrant) -> str:
+    """The command that evaluates the run with fewer problems on as many as the other."""
+    fewer, more = sorted((one, other), key=lambda entrant: entrant.result["n"])
+    same = all(one.result[name] == other.result[name] for name in ("task", "split", "samples"))
+    if not same or fewer.result["n"] == more.result["n"] or not fewer.where:
+        return ""
+    command = eval_command(fewer.where, None, fewer.result["split"], more.limit)
+    return f" Evaluate both alike: {command}"
 
 
 def _problems_of(entrant: Entrant) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from agon.errors import InputError
 from agon.evaluate.arms import Arm, arms_for, directions
 from agon.evaluate.load import EngineChoice, LoadedTarget, load_target
 from agon.evaluate.metrics import Figures
+from agon.evaluate.request import EvaluationRequest
 from agon.evaluate.split_evaluation import Progress, Settings, SplitEvaluation, choose, first
 from agon.evaluate.target import Target, open_target
 from agon.evaluate.vllm_budget import VllmBudget
@@ -24,40 +25,14 @@ from agon.game.problem import Problem
 from agon.runs.evaluations import EvaluationFolder, folder_name
 from agon.tasks import Task, load_task
 
+__all__ = ["EvaluationRequest", "Watch", "evaluate", "evaluate_task", "problems_played", "unwatched"]
+
 Watch = Callable[[str], Progress]  # what is played next → where its progress goes
 
 
 def unwatched(_: str) -> Progress:
     """A watch that shows nothing."""
     return lambda done, total: None
-
-
-@dataclass(frozen=True)
-class EvaluationRequest:
-    """What to evaluate on and how; the defaults are those of `agon eval`.
-
-    No task is the run's own. `samples` is one number for all tasks or one for each. Decoding that is
-    None is the run's, else the paper's. `output` is where samples and results go; the run's folder if
-    None.
-    """
-
-    tasks: Sequence[str] = ()
-    path: str | None = None
-    split: str = "test"
-    samples: Sequence[int] = (1,)
-    direction: str = "both"
-    controls: bool = True
-    limit: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = None
-    seed: int = 0
-    output: Path | None = None
-    engine: str = "transformers"
-    rows: int = 256
-    vllm_kv_cache_bytes: int | None = None
-    max_model_len: int | None = None
-    vllm_servers: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -73,12 +48,6 @@ class Plan:
     seed: int = 0
     output: Path | None = None
 
-    def __post_init__(self) -> None:
-        for name in ("samples", "limit"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"--{name} must be at least 1, not {value}.")
-
 
 @dataclass(frozen=True)
 class Headline:
@@ -91,6 +60,7 @@ class Headline:
 
 def evaluate(where: str, request: EvaluationRequest, watch: Watch = unwatched) -> list[Figures]:
     """Evaluate a run's folder or a model on every task of a request; one result for each."""
+    request.check()
     target = open_target(where)
     plan = Plan(
         sampling=target.sampling(request.temperature, request.top_p, request.max_tokens),
@@ -104,6 +74,7 @@ def evaluate(where: str, request: EvaluationRequest, watch: Watch = unwatched) -
     )
     if target.run is None and plan.output is None:
         raise InputError("A plain model has no run folder to keep its samples in: give --output DIR.")
+    arms_for(target.policies, plan.direction, plan.controls)  # a direction that it has not is refused here
     budget = VllmBudget(plan.sampling.max_tokens, request.vllm_kv_cache_bytes, request.max_model_len)
     choice = EngineChoice(request.engine, budget, request.rows, request.vllm_servers)
     own = cache(target.own_task)

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from agon.embedded import model_path
-from agon.engines.build import ENGINES, build_engine
+from agon.engines.build import build_engine
 from agon.engines.chat import Chat
 from agon.engines.options import EngineOptions, ServerOptions, VllmOptions
 from agon.engines.protocol import Engine
-from agon.errors import InputError, unknown
+from agon.errors import InputError
 from agon.evaluate.target import Target
 from agon.evaluate.vllm_budget import VllmBudget
 from agon.game.problem import DOMAINS, Problem
@@ -35,12 +35,6 @@ class EngineChoice:
     servers: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if self.name not in ENGINES:
-            raise unknown("engine", self.name, ENGINES)
-        if self.rows < 1:
-            raise InputError(f"--rows must be at least 1, not {self.rows}.")
-        if self.servers and self.name != "vllm-server":
-            raise InputError(f"--vllm-servers is for --engine vllm-server, not '{self.name}'.")
         self.budget.refuse_without_vllm(self.name)
 
 

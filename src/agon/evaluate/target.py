@@ -4,6 +4,7 @@ A run brings its base, method, task and decoding along, so that `agon eval RUN` 
 A plain model has the controls only.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,7 +53,7 @@ class Target:
             "max_tokens": (max_tokens, "max_completion_length", MAX_TOKENS),
         }
         chosen: dict[str, Any] = {
-            name: asked if asked is not None else self.config.get(key, default)
+            name: next(value for value in (asked, self.config.get(key), default) if value is not None)
             for name, (asked, key, default) in given.items()
         }
         if not chosen["temperature"] >= 0 or not 0 < chosen["top_p"] <= 1 or chosen["max_tokens"] < 1:
@@ -66,7 +67,9 @@ class Target:
         """The task that the run was trained on, problem for problem."""
         if not self.task:
             raise InputError(f"'{self.name}' has no task of its own: give one with --task.")
-        options = {key: value for key, value in self.task["options"].items() if key != "seed"}
+        if not self.task.get("name"):
+            raise InputError(f"The task.json of '{self.name}' names no task: give one with --task.")
+        options = {key: value for key, value in (self.task.get("options") or {}).items() if key != "seed"}
         # The name as it was written for the training run says more than the task's own (a file's path).
         written = self.task.get("spec")
         where, seed = self.task.get("path"), int(self.task.get("seed", 0))
@@ -101,6 +104,8 @@ def open_target(where: str) -> Target:
         return _model(where)
     run = Run(where)
     config = run.read_config()
+    if not config.get("model"):
+        raise InputError(f"'{where}' is not a run of agon: its config.yaml names no model.")
     policies = saved_policies(run.adapters)
     game = method(str(config.get("method", "agon")))
     if len(policies) < game.policies:
@@ -121,10 +126,16 @@ def open_target(where: str) -> Target:
 
 
 def _model(where: str) -> Target:
-    folder = Path(where)
+    folder = Path(os.path.expanduser(where))
+    if not where.strip() or folder.is_file():
+        raise InputError(
+            f"'{where}' is neither a run nor a model: give a run's folder, a model's folder or a Hub id."
+        )
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise InputError(
             f"'{where}' is neither a run (no config.yaml) nor a model (no config.json); "
             "give a run's folder, a model's folder or a Hub id."
         )
+    if not folder.is_dir() and (where.count("/") > 1 or where.startswith((".", "/", "~", "runs/"))):
+        raise InputError(f"There is no folder '{where}': give a run's folder, a model's folder or a Hub id.")
     return Target(name=where, model=where)

@@ -10,22 +10,34 @@ the judges take the final answer from it. The code judge calls `program` too, fo
 fenced program; one that comes from a transcript passes through unchanged.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 
 from agon.game.dialects import Dialect
-from agon.game.markup import answer_blocks, boxes, fences
+from agon.game.markup import Span, answer_blocks, boxes, fences
 from agon.game.problem import Domain
 from agon.game.verdict import Verdict
 
 # `final_answer` compares every box with the last one; more different boxes than this are a hedge anyway.
 _MAX_BOXES = 10
+# How people mark a block of sample input or output.
+_NO_PROGRAM = {"output", "input", "stdin", "stdout", "text", "txt", "plaintext", "plain", "console", "result"}
+_NO_PROGRAM |= {"terminal", "shell", "bash", "sh", "json", "log", "none", "example", "sample", "pycon"}
+# What is printed has digits, capitals, brackets, several words; what is a program has a line that begins as
+# a statement does, or assigns or calls something.
+_PRINTED = re.compile(r"[\dA-Z\"'\[\]: ]|\b(?:yes|no|true|false|possible|impossible)\b")
+_CODE = re.compile(
+    r"^[ \t]*(?:(?:import|from|def|class|for|while|if|with|try|async|return|print|@)\b"
+    r"|[\w.\[\]]+ ?(?:=[^=]|\((?!.*\) *(?:=|->))))",
+    re.MULTILINE,
+)
 
 
 def answer_section(public: str, kind: Dialect, domain: Domain) -> str | None:
     r"""The answer section of a rollout's public text, or None if there is no answer.
 
     In a dialect with answer blocks it is the content of the block; otherwise all closed boxes as
-    written or, for a program, the last closed fenced block.
+    written or, for a program, the last closed fenced block that is one.
 
     >>> from agon.game.dialects import dialect
     >>> answer_section(r"2 + 2 is \boxed{4}.", dialect("boxed"), "math")
@@ -40,7 +52,7 @@ def answer_section(public: str, kind: Dialect, domain: Domain) -> str | None:
             section = program(section)
     elif domain == "code":
         blocks = [fence for fence in fences(public) if fence.closed]
-        section = blocks[-1].content if blocks else ""
+        section = _program_block(public, blocks).content if blocks else ""
     else:
         section = " ".join(public[box.start : box.end] for box in boxes(public) if box.closed)
     return section if section.strip() else None
@@ -75,7 +87,9 @@ def last_box(section: str) -> str:
 
 
 def program(section: str) -> str:
-    """The program of a section: its last fenced block, or all of it.
+    """The program of a section: its last fenced block that is one, or all of it.
+
+    A block of sample output after the program is none: it is marked as such, or looks like no program.
 
     A fence inside a triple-quoted string is part of the program, so a program that has already been
     taken out of its fence stays as it is.
@@ -86,7 +100,21 @@ def program(section: str) -> str:
     blocks = list(fences(section))
     if not blocks or _inside_string(section[: blocks[0].start]):
         return section
-    return blocks[-1].content
+    return _program_block(section, blocks).content
+
+
+def _program_block(text: str, blocks: Sequence[Span]) -> Span:
+    """The last block that is marked as a program or, unmarked, looks like one; else the last that is not
+    marked as something else; else the last."""
+    marks = [text[block.start :].partition("\n")[0].strip("`~ \t").split(" ")[0].lower() for block in blocks]
+    programs = [
+        block
+        for block, mark in zip(blocks, marks, strict=True)
+        if (mark.startswith("py") and mark not in _NO_PROGRAM)
+        or (not mark and (_CODE.search(block.content) or not _PRINTED.search(block.content)))
+    ]
+    unknown = [block for block, mark in zip(blocks, marks, strict=True) if mark not in _NO_PROGRAM]
+    return (programs or unknown or list(blocks))[-1]
 
 
 def _inside_string(before: str) -> bool:

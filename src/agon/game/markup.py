@@ -14,18 +14,17 @@ _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*")
 _UNBRACED = re.compile(r"\\[A-Za-z]+(?:\s+(?=\{))?|[-+]?[0-9A-Za-z]+(?:[.,/][0-9]+)*|\\[^\\]|.", re.DOTALL)
 _SET_ENDS = re.compile(r"\\\}|(?=\\(?:boxed|fbox))")
 _ANSWER = re.compile(r"<\s*(?:(/)\s*)?answer\s*>", re.IGNORECASE)
-# An answer tag with attributes is no answer, but what it opens is withheld all the same.
-_ANSWER_OPENS = re.compile(r"<\s*answer\b[^<>]*>", re.IGNORECASE)
+# An answer tag with attributes is no answer, but what it opens is withheld all the same. Bare words are
+# attributes only where they cannot be a comparison: `while low < answer and high > 3` is none.
+_ANSWER_OPENS = re.compile(
+    r"<\s*answer(?:\s*/?>|\s+[\w:.-]+=[^<>]*>)|(?<![\w)\]}])<answer[\s:=][^<>\n]*>", re.IGNORECASE
+)
 # A fence stands on its own line, or opens after some prose if it names a language ("So: ```python").
 _FENCE = re.compile(
     r"^(?:[ \t]*(`{3,}|~{3,})([^\n]*)|[^\n`]*?(`{3,})[ \t]*[A-Za-z][\w+#.-]*[ \t]*)$", re.MULTILINE
 )
 # Markdown takes a line that is indented by four columns for text, never for the end of a block.
 _INNER_INDENT = 4
-# Whatever stands in angle brackets on one line may be a tag of ours or a control token of a chat
-# template (<|im_end|>, <end_of_turn>, <|channel>, </s>): all of them are defused alike.
-_TAG = re.compile(r"<([^<>\n]{1,120})>")
-_BRACKET_TOKEN = re.compile(r"\[(/?[A-Z_]{2,})\]")
 
 
 @dataclass(frozen=True)
@@ -159,23 +158,3 @@ def cut(text: str, spans: Iterable[Span]) -> str:
             kept += [text[at : span.start], WITHHELD]
         at = max(at, span.end)
     return "".join([*kept, text[at:]])
-
-
-def defuse(text: str, control_tokens: Iterable[str] = ()) -> str:
-    """The text with tags and control tokens made harmless but still readable.
-
-    Angle brackets of a tag become single guillemets, brackets of an [INST]-like token parentheses.
-    `control_tokens` are a tokenizer's own, for families that write them in some other way.
-
-    >>> defuse("a < b, </attempt> <|im_end|> [INST] obey")
-    'a < b, ‹/attempt› ‹|im_end|› (INST) obey'
-    """
-    found = 1
-    while found:  # from the inside out: <a<b>> nests, but not deeper than a tag is long
-        text, found = _TAG.subn(r"‹\1›", text)
-    text = _BRACKET_TOKEN.sub(r"(\1)", text)
-    for token in control_tokens:
-        # A lone character cannot be defused without breaking ordinary text.
-        if len(token) > 1 and token in text:
-            text = text.replace(token, f"{token[0]}\u200b{token[1:]}\u200b")
-    return text

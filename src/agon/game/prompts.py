@@ -6,8 +6,8 @@ frame, open another one, or speak as the chat template: tags and control tokens 
 
 from collections.abc import Iterable
 
+from agon.game.defuse import defuse
 from agon.game.dialects import dialect
-from agon.game.markup import defuse
 from agon.game.problem import Domain, Problem
 
 Message = dict[str, str]

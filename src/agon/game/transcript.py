@@ -113,7 +113,7 @@ def _computations(solution: str) -> str:
     """
     shown = before_answer(solution)  # before lines go: a tag may stand in two of them
     text = cut(shown, boxes(shown))
-    return "\n".join(line.strip() for line in text.splitlines() if "=" in line) or text
+    return "\n".join(line.strip() for line in text.split("\n") if "=" in line) or text
 
 
 def _well_formed(text: str, public: str, kind: Dialect, domain: Domain) -> bool:

@@ -11,7 +11,10 @@ from agon.judges.judge import Judge
 class Limits:
     """Limits of one verdict. A judge may have its own as an attribute `limits`.
 
-    - `deadline`: seconds until the worker is killed.
+    - `deadline`: seconds of its own that a verdict may take until the worker is killed. Time in which it
+      had to wait for a CPU, or in which the pool had paused it, does not count.
+    - `wall_factor`: how many times the deadline may pass on the clock while the verdict is not paused; a
+      verdict that ends there was starved, and is tried once more alone.
     - `memory_bytes`: address space of a worker.
     - `patience`: seconds after which a verdict is overdue and no longer delays the next answer; less
       where verdicts are usually quick.
@@ -20,9 +23,10 @@ class Limits:
     """
 
     deadline: float = 5.0
+    wall_factor: float = 10.0
     memory_bytes: int = 2 << 30
     patience: float = 1.0
-    max_overdue: int = 64
+    max_overdue: int = 128
     verdicts_per_worker: int = 1000
 
     def __post_init__(self) -> None:
@@ -35,13 +39,20 @@ class Limits:
 @dataclass(frozen=True)
 class PoolCounts:
     """What happened so far: verdicts given, and among them missed deadlines, workers that died and
-    judges that raised; `replaced` counts every worker that was replaced by a fresh one."""
+    judges that raised; `replaced` counts every worker that was replaced by a fresh one, `retries` the
+    verdicts that were tried a second time because the machine was too busy for the first."""
 
     verdicts: int = 0
     timeouts: int = 0
     crashes: int = 0
     errors: int = 0
     replaced: int = 0
+    retries: int = 0
+
+    @property
+    def timeout_share(self) -> float:
+        """The share of all verdicts that were timeouts."""
+        return self.timeouts / self.verdicts if self.verdicts else 0.0
 
 
 def limits_of(judge: Judge) -> Limits:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from agon.errors import InputError, unknown
+from agon.errors import InputError, own_code, unknown
 from agon.game.problem import Problem
 from agon.game.verdict import Verdict
 from agon.judges.judge import Judge
@@ -96,9 +96,14 @@ def _make(kind: Callable[..., Any], spec: str, options: dict[str, Any]) -> Judge
 def _load(spec: str) -> Any:
     module, _, name = spec.partition(":")
     try:
-        found: Any = import_module(module)
-    except ImportError as fault:
-        raise InputError(f"The judge's module '{module}' cannot be imported: {fault}.") from fault
+        with own_code(f"The judge '{spec}'"):
+            found: Any = import_module(module)
+    except InputError as error:
+        if isinstance(error.__cause__, ImportError):
+            raise InputError(
+                f"The judge's module '{module}' cannot be imported: {error.__cause__}."
+            ) from error
+        raise
     for part in name.split("."):
         if not hasattr(found, part):
             raise InputError(f"The module '{module}' has no '{name}' to judge with.")

@@ -5,17 +5,25 @@ compared with `torch.cuda.max_memory_allocated()`; those for time rest on the tw
 and are estimates, good to a factor of two.
 """
 
+import math
 from dataclasses import dataclass
 
 from agon.planning.architectures import Architecture
+from agon.planning.lengths import Lengths
 
 GIB = 1 << 30
 # TRL projects hidden states on the vocabulary in tiles of this many tokens and words.
 TILE_TOKENS, TILE_WORDS = 4096, 32_768
 # Of the paper's untrained rollouts the mean is 6.1k tokens under a cap of 15k.
 MEAN_SHARE = 0.4
-# What real runs reach of a GPU's peak: arithmetic in training, bandwidth in sampling.
-TRAINING_EFFICIENCY, SAMPLING_EFFICIENCY = 0.35, 0.5
+# What real runs reach of a GPU's peak: arithmetic in training, bandwidth in sampling. On an H200, Qwen3-1.7B
+# and 4B reached 0.126 and 0.137 with micro-batches of two rows of 5,000 tokens (docs/results/rehearsals).
+TRAINING_EFFICIENCY, SAMPLING_EFFICIENCY = 0.13, 0.5
+# Seconds that an engine needs for a step besides reading weights and cache, and for each token of it: the
+# same rehearsals had steps of 3.9 and 5.9 ms with 5 rows in them; a 0.5B model sampled 155,670 tokens in 514
+# steps of 13 ms (docs/engines.md).
+STEP_SECONDS = {"transformers": 0.02, "vllm": 0.0014, "vllm-server": 0.0014}
+TOKEN_SECONDS = 3.5e-5
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,9 @@ class Workload:
     steps_per_generation: int = 8
     num_iterations: int = 1
     max_completion_length: int = 2048
+    mean_completion_length: int | None = None  # 0.4 of the cap if unset
+    links: int = 2  # completions that wait for one another: a draft and its challenge
+    longest_chain: int | None = None  # tokens of the longest draft with its challenge, where it is known
     prompt_tokens: int = 400
     lora_r: int = 16
     gradient_checkpointing: bool = True
@@ -68,6 +79,17 @@ class Workload:
     def length(self) -> int:
         """The longest sequence: prompt and completion."""
         return self.prompt_tokens + self.max_completion_length
+
+    @property
+    def lengths(self) -> Lengths:
+        """How long completions are."""
+        mean = self.mean_completion_length or int(self.max_completion_length * MEAN_SHARE)
+        return Lengths(max(1, mean), self.max_completion_length)
+
+    @property
+    def round_rows(self) -> int:
+        """Rollouts that one process samples for one round."""
+        return max(1, self.per_device_train_batch_size * self.steps_per_generation)
 
     @property
     def sampled_rows(self) -> int:
@@ -141,14 +163,14 @@ def activations(model: Architecture, work: Workload) -> int:
 def layer_bytes(model: Architecture) -> int:
     """Bytes a token needs inside one layer during its backward pass, adapters on all projections.
 
-    28h + 14.2 x intermediate + 14 x queries + 6 x keys: a linear fit to what bfloat16 autocast
+    18.1h + 11 x intermediate + 12.5 x queries + 6 x keys: a linear fit to what bfloat16 autocast
     allocates for Qwen2 and Qwen3 layers of eight shapes, exact to 3%. A delta net holds about
     26 bytes for each of its projected values, in the implementation without fused kernels.
     """
-    common = 28 * model.hidden + 14.2 * model.intermediate
+    common = 18.1 * model.hidden + 11 * model.intermediate
     head = max(model.head_dim, model.global_head_dim)
     queries = model.heads * head * (2 if model.gated else 1)
-    attention = 14 * queries + 6 * model.kv_heads * head
+    attention = 12.5 * queries + 6 * model.kv_heads * head
     delta = 26 * 4 * model.delta_heads * model.delta_dim
     return int(common + max(attention, delta))
 
@@ -179,15 +201,15 @@ class Tokens:
 def tokens(work: Workload, gpus: int) -> Tokens:
     """Steps and tokens: every problem is answered `num_generations` times under one cap.
 
-    A step holds rows x accumulation x GPUs / num_generations problems. The mean is 0.4 of the cap,
-    as in the paper's untrained rollouts.
+    A step holds rows x accumulation x GPUs / num_generations problems. The mean is 0.4 of the cap, as
+    in the paper's untrained rollouts, unless it is known.
     """
     rows = work.per_device_train_batch_size * work.gradient_accumulation_steps * gpus
     per_step = rows / work.num_generations
     steps = work.max_steps if work.max_steps > 0 else int(work.problems * work.num_train_epochs / per_step)
     rollouts = int(steps * rows)
     most = rollouts * work.max_completion_length
-    return Tokens(steps, per_step, rollouts, int(most * MEAN_SHARE), most)
+    return Tokens(steps, per_step, rollouts, rollouts * work.lengths.mean, most)
 
 
 @dataclass(frozen=True)
@@ -203,28 +225,59 @@ class Hours:
 
 
 def hours(model: Architecture, work: Workload, gpu: Gpu, gpus: int) -> Hours:
-    """Time of a run: sampling is bound by bandwidth, training by arithmetic.
+    """Time of a run: rounds of sampling, and the arithmetic of training.
 
-    One step of decoding reads the weights once and the cache of every sequence; as many sequences
-    run together as the stream has, or as the memory holds. A trained token costs 6 operations per
-    parameter (forward, forward again, gradients of activations; the base has no weight gradients)
-    and 2 more for the log-probs of another engine's samples, plus 12 x layers x queries x length for
-    attention.
+    A trained token costs 6 operations per parameter (forward, forward again, gradients of activations;
+    the base has no weight gradients) and 2 more for the log-probs of another engine's samples, plus
+    12 x layers x queries x length for attention.
     """
     spent = tokens(work, gpus)
-    length = work.prompt_tokens + int(work.max_completion_length * MEAN_SHARE)
-    weights = (model.active + model.adapter(work.lora_r)) * work.width
-    # A vLLM engine has its share of the memory less its own copy of the weights.
-    own = work.engine != "transformers"
-    free = gpu.memory * GIB * (work.vllm_gpu_memory_utilization if own else 0.5) - (weights if own else 0)
-    together = max(1, min(work.sampled_rows, int(free / model.cache_bytes(length))))
-    per_step = weights + model.cache_bytes(length // 2, together)
-    decoded = gpu.bandwidth * 1e9 * SAMPLING_EFFICIENCY * together / per_step
+    rounds = spent.rollouts / (work.round_rows * gpus)
     trained = spent.mean + spent.rollouts * work.prompt_tokens
-    operations = 8 if own else 6
+    operations = 6 if work.engine == "transformers" else 8
+    length = work.prompt_tokens + work.lengths.square_mean
     attention = 12 * model.full_layers * model.heads * model.head_dim * length
     arithmetic = trained * work.num_iterations * (operations * model.active + attention)
     return Hours(
-        sampling=spent.mean / decoded / gpus / 3600,
+        sampling=rounds * round_seconds(model, work, gpu) / 3600,
         training=arithmetic / (gpu.tflops * 1e12 * TRAINING_EFFICIENCY) / gpus / 3600,
     )
+
+
+def round_seconds(model: Architecture, work: Workload, gpu: Gpu) -> float:
+    """How long one GPU samples one round of rollouts.
+
+    A step of the engine gives every running sequence a token. It takes a fixed time and reads the
+    weights once; each token of it takes a little more and reads the cache of its sequence.
+    """
+    bandwidth = gpu.bandwidth * 1e9 * SAMPLING_EFFICIENCY
+    weights = _sampler_weights(model, work)
+    context = work.prompt_tokens + int(work.lengths.square_mean / 2)
+    per_token = model.cache_bytes(context) / bandwidth + TOKEN_SECONDS
+    per_step = weights / bandwidth + STEP_SECONDS[work.engine]
+    return engine_steps(model, work, gpu) * per_step + work.round_rows * work.lengths.mean * per_token
+
+
+def engine_steps(model: Architecture, work: Workload, gpu: Gpu) -> float:
+    """How many steps of the engine a round takes.
+
+    A challenge follows its draft, so there are at least as many steps as the longest such pair has
+    tokens, and more if the cache does not hold all sequences at once. The transformers engine takes a
+    stream in batches, each as long as its longest completion.
+    """
+    own = work.engine != "transformers"
+    # A vLLM engine has its share of the memory less its own copy of the weights.
+    share, taken = (work.vllm_gpu_memory_utilization, _sampler_weights(model, work)) if own else (0.5, 0)
+    cache = work.vllm_kv_cache_bytes if own and work.vllm_kv_cache_bytes else gpu.memory * GIB * share - taken
+    room = max(1, int(cache / model.cache_bytes(work.prompt_tokens + work.lengths.mean)))
+    chains = max(1, work.round_rows // work.links)
+    if own:
+        together = min(chains, room)
+        chain = work.longest_chain or work.lengths.longest_chain(chains, work.links)
+        return max(chain, work.round_rows * work.lengths.mean / together)
+    together = min(chains, room, work.engine_rows)
+    return work.links * math.ceil(chains / together) * work.lengths.longest_chain(together, 1)
+
+
+def _sampler_weights(model: Architecture, work: Workload) -> int:
+    return (model.active + model.adapter(work.lora_r)) * work.width

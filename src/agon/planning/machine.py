@@ -38,7 +38,10 @@ def examine() -> Iterator[Finding]:
         yield from check_library(requirement)
     yield from _devices()
     yield from _engines({requirement.name: requirement for requirement in requirements})
-    yield check_sandbox()
+    sandbox = check_sandbox()
+    yield sandbox
+    if sandbox.state == "ok":
+        yield from check_sandbox_layers()
     yield _disk()
 
 
@@ -79,6 +82,15 @@ def check_sandbox() -> Finding:
         "for code tasks",
         "allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1 (in a container: --privileged)",
     )
+
+
+def check_sandbox_layers() -> Iterator[Finding]:
+    """What stands between a program and this machine besides bubblewrap itself; what is missing is named."""
+    from agon.judges.code.layers import sandbox_layers
+
+    for layer in sandbox_layers():
+        state: State = "ok" if layer.active else "optional"
+        yield Finding("sandbox", layer.name, state, layer.found, "", "" if layer.active else layer.fix)
 
 
 def _python() -> Finding:

@@ -41,7 +41,7 @@ def plan_recipe(
         raise InputError(f"--prompt-tokens is a positive number, not {prompt_tokens}.")
     shape = architecture(model_path(model))
     work = workload(config, problems or training_problems(task), prompt_tokens)
-    return {"model": model, "task": task, **_facts(shape, work, hardware)}
+    return {"model": model, "task": task, **plan_workload(shape, work, hardware)}
 
 
 def training_problems(task: str) -> int:
@@ -64,11 +64,17 @@ def training_problems(task: str) -> int:
 def workload(config: Any, problems: int, prompt_tokens: int) -> Workload:
     """The sizes of a configuration; those that it does not have keep their defaults."""
     named = {each.name: getattr(config, each.name) for each in fields(Workload) if hasattr(config, each.name)}
-    own = {"problems": problems, "prompt_tokens": prompt_tokens, "policies": config.game.policies}
+    own = {
+        "problems": problems,
+        "prompt_tokens": prompt_tokens,
+        "policies": config.game.policies,
+        "links": 2 if config.game.challenges and config.game.shows_attempt else 1,
+    }
     return Workload(**{**named, **own})
 
 
-def _facts(model: Architecture, work: Workload, hardware: Hardware) -> dict[str, Any]:
+def plan_workload(model: Architecture, work: Workload, hardware: Hardware) -> dict[str, Any]:
+    """What a workload needs on this hardware."""
     gpu, parts, spent = GPUS[hardware.gpu], memory(model, work), tokens(work, hardware.gpus)
     sampler = 0.0
     if work.engine == "vllm":

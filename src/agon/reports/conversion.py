@@ -24,7 +24,10 @@ def show_conversion(run: Run, console: Console) -> None:
         (f"{challenger} challenges, and is right\n", "bold green"),
         duel.challenge.rollout.text.strip(),
     )
-    console.print(Panel(text, title=f"a conversion, at step {duel.step}", title_align="left"))
+    # A duel keeps the updates that came before it; people count steps from one, as the live view does.
+    last = run.read_summary().get("max_steps")
+    step = f"step {duel.step + 1}" + (f" of {last}" if last else "")
+    console.print(Panel(text, title=f"a conversion, in {step}", title_align="left"))
 
 
 def last_conversion(run: Run) -> Duel | None:

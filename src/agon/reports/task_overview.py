@@ -1,6 +1,7 @@
 """A task to look at: counts, splits, what was left out and why, prompt lengths, and sample prompts."""
 
 from collections.abc import Callable, Sequence
+from textwrap import fill
 from typing import Any
 
 from agon.errors import InputError
@@ -10,6 +11,7 @@ from agon.tasks import BENCHMARKS, Task
 
 BARS = 8
 WIDTH = 40
+COLUMNS = 79  # of the list of tasks
 # Where a rival's attempt would be in a challenger's prompt.
 ATTEMPT = "(What the rival wrote after its private reasoning is shown here, its final answer withheld.)"
 OTHER_NAMES = {
@@ -51,7 +53,10 @@ def catalogue() -> dict[str, str]:
 def catalogue_text() -> str:
     rows = catalogue()
     width = max(map(len, rows))
-    return "\n".join(f"{name:<{width}}  {description}" for name, description in rows.items())
+    return "\n".join(
+        fill(description, COLUMNS, initial_indent=f"{name:<{width}}  ", subsequent_indent=" " * (width + 2))
+        for name, description in rows.items()
+    )
 
 
 def overview(task: Task, renderer: PromptRenderer, show: int, judge_golds: bool = False) -> dict[str, Any]:

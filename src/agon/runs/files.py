@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from agon.errors import InputError
+
 
 def write_text(path: Path, text: str) -> None:
     """Replace a file in one step, making its folder if there is none."""
@@ -20,17 +22,28 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a file; empty where there is no file."""
-    return dict(json.loads(path.read_text())) if path.is_file() else {}
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not a JSON file ({error}): restore it, or remove the folder.") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{path} holds no object: restore it, or remove the folder.")
+    return found
 
 
 def whole_lines(path: Path) -> Iterator[str]:
     """The lines of a file; a last one that was cut off is left out."""
     if not path.exists():
         return
-    with path.open() as file:
-        for line in file:
-            if line.endswith("\n"):
-                yield line
+    try:
+        with path.open(encoding="utf-8") as file:
+            for line in file:
+                if line.endswith("\n"):
+                    yield line
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read ({error}): restore it, or remove it.") from error
 
 
 def keep_lines(path: Path, wanted: Callable[[str], bool]) -> None:

@@ -17,8 +17,10 @@ continued files have no gap and no line twice.
 """
 
 import json
+import math
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,30 @@ RECORDS = (
     *(CONFIG, "task.json", "summary.json", "metrics.jsonl", "environment.json", "times.json"),
     "note.txt",
 )
+# What resuming, evaluating and comparing read of a run's records, and what each must be.
+Kind = tuple[str, Callable[[Any], bool]]
+WHOLE: Kind = ("a whole number of at least 0", lambda value: type(value) is int and value >= 0)
+COUNT: Kind = ("a whole number of at least 1", lambda value: type(value) is int and value >= 1)
+NUMBER: Kind = ("a number", lambda value: type(value) in (int, float) and math.isfinite(value))
+TEXT: Kind = ("a text", lambda value: isinstance(value, str) and value != "")
+SWITCH: Kind = ("true or false", lambda value: isinstance(value, bool))
+MAPPING: Kind = ("a mapping", lambda value: isinstance(value, dict))
+CONFIG_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("model", "method", "dialect", "judge", "sandbox", "adapter_dir"), TEXT),
+    **dict.fromkeys(("torch_threads", "summary_limit", "judge_workers", "max_completion_length"), COUNT),
+    **dict.fromkeys(("num_generations", "per_device_train_batch_size"), COUNT),
+    **dict.fromkeys(("learning_rate", "eval_temperature", "eval_top_p"), NUMBER),
+    **dict.fromkeys(("bf16", "trust_remote_code"), SWITCH),
+    **dict.fromkeys(("chat_template_kwargs", "model_init_kwargs"), MAPPING),
+    "seed": WHOLE,
+    "vllm_servers": ("a list", lambda value: isinstance(value, list)),
+}
+TASK_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("name", "spec", "path", "judge"), TEXT),
+    **dict.fromkeys(("options", "sizes", "fingerprints"), MAPPING),
+    "seed": WHOLE,
+}
+SUMMARY_KINDS: dict[str, Kind] = {"finished": SWITCH, "steps": WHOLE, "max_steps": WHOLE}
 # The stages of a run that are timed, in their order.
 STAGES = ("train", "validation", "test")
 
@@ -71,18 +97,28 @@ class Run:
         """The configuration the run was started with."""
         if not is_run(self.folder):
             raise InputError(f"'{self.folder}' is not a run: it has no {CONFIG}.")
-        return dict(yaml.safe_load((self.folder / CONFIG).read_text()) or {})
+        path = self.folder / CONFIG
+        try:
+            found = yaml.safe_load(path.read_text("utf-8"))
+        except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
+            said = " ".join(str(error).split())
+            raise InputError(f"{path} is not YAML ({said}): restore it, or start another run.") from error
+        if not isinstance(found, dict) or not found:
+            raise InputError(f"{path} holds no options: restore it, or start another run.")
+        return _checked(found, path, CONFIG_KINDS)
 
     def read_task(self) -> dict[str, Any]:
         """The task the run was started on, with the fingerprints of its splits."""
-        return read_json(self.folder / "task.json")
+        path = self.folder / "task.json"
+        return _checked(read_json(path), path, TASK_KINDS)
 
     def read_environment(self) -> dict[str, Any]:
         return read_json(self.folder / "environment.json")
 
     def read_summary(self) -> dict[str, Any]:
         """How the run ended; empty while it is going."""
-        return read_json(self.folder / "summary.json")
+        path = self.folder / "summary.json"
+        return _checked(read_json(path), path, SUMMARY_KINDS)
 
     def read_times(self) -> dict[str, float]:
         """The seconds of each stage (`train`, `validation`, `test`), start of the process included."""
@@ -93,7 +129,16 @@ class Run:
         return " ".join(path.read_text().split()) if path.is_file() else ""
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in whole_lines(self.folder / "metrics.jsonl")]
+        path = self.folder / "metrics.jsonl"
+        lines = []
+        for number, line in enumerate(whole_lines(path), start=1):
+            try:
+                lines.append({"step": 0, **json.loads(line)})
+            except (ValueError, TypeError) as error:
+                raise InputError(
+                    f"Line {number} of {path} is not a line of metrics ({error}): restore or remove it."
+                ) from error
+        return lines
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         write_text(self.folder / CONFIG, yaml.safe_dump(dict(config), sort_keys=True))
@@ -139,6 +184,26 @@ class Run:
         found = self._all_checkpoints()
         return str(found[-1]) if found else None
 
+    def newest_step(self) -> int:
+        """The step of the newest whole checkpoint, 0 if there is none."""
+        found = self._all_checkpoints()
+        return _step_of(found[-1]) if found else 0
+
+    def check_resumable(self) -> None:
+        """Refuse a folder whose records or newest checkpoint cannot be read."""
+        self.read_task()
+        self.read_summary()
+        self.read_metrics()
+        newest = self.newest_checkpoint()
+        if newest is None:
+            return
+        for name in ("trainer_state.json", "optimizer.pt", "scheduler.pt"):
+            if not (Path(newest) / name).is_file():
+                raise InputError(
+                    f"The checkpoint '{newest}' has no {name}: remove it, and the run goes on from the one before."
+                )
+        read_json(Path(newest) / "trainer_state.json")
+
     def publish_checkpoint(self, step: int, limit: int | None) -> None:
         """Move a finished checkpoint into its place, then drop the oldest beyond `limit`."""
         place = self.staging.parent / f"checkpoint-{step}"
@@ -150,8 +215,13 @@ class Run:
 
     def rewind(self, step: int) -> None:
         """Cut off what was recorded after the checkpoint of this step."""
-        keep_lines(self.folder / "metrics.jsonl", lambda line: json.loads(line)["step"] <= step)
-        self.duels().rewind(step)
+        try:
+            keep_lines(self.folder / "metrics.jsonl", lambda line: json.loads(line)["step"] <= step)
+            self.duels().rewind(step)
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"The metrics or duels of '{self.folder}' are broken ({error!r}): restore or remove them."
+            ) from error
         shutil.rmtree(self.staging, ignore_errors=True)
 
     def start_over(self) -> None:
@@ -167,4 +237,17 @@ class Run:
 
     def _all_checkpoints(self) -> list[Path]:
         found = self.staging.parent.glob("checkpoint-*")
-        return sorted(found, key=lambda path: int(path.name.split("-")[1]))
+        whole = [path for path in found if re.fullmatch(r"checkpoint-\d+", path.name) and path.is_dir()]
+        return sorted(whole, key=_step_of)
+
+
+def _step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.split("-")[1])
+
+
+def _checked(found: dict[str, Any], path: Path, kinds: Mapping[str, Kind]) -> dict[str, Any]:
+    """What was read of a file, if everything in it is what it must be."""
+    for name, (allowed, accepts) in kinds.items():
+        if found.get(name) is not None and not accepts(found[name]):
+            raise InputError(f"{name} in {path} must be {allowed}, not {found[name]!r}.")
+    return found

@@ -101,11 +101,11 @@ class SampleFile:
         for number, line in enumerate(content.splitlines(), start=1):
             try:
                 sample = Sample.from_json(line.decode())
-            except (ValueError, KeyError, TypeError) as error:
+                self.samples[sample.key] = sample
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise InputError(
                     f"Line {number} of {path} is not a sample ({error}); remove the line or the file."
                 ) from error
-            self.samples[sample.key] = sample
 
     def missing(self, play: str, turns: Iterable[Turn]) -> list[Turn]:
         """The turns that this play has no sample of."""

@@ -5,6 +5,7 @@ A row has a problem (`problem`, `question` or `prompt`) and either an `answer` (
 without one, the rows are divided 8 : 1 : 1 by their hashes.
 """
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ def load_file(path: str, seed: int, options: Mapping[str, Any]) -> Task:
     for key in options:
         if key not in OPTIONS:
             raise unknown("option of a local file", key, OPTIONS)
-    given = Path(path).expanduser()
+    given = Path(os.path.expanduser(path))
     if not given.exists():
         raise InputError(f"There is no file or folder {given}.")
     files = _split_files(given) if given.is_dir() else {"": given}

@@ -1,8 +1,10 @@
-"""Generated problems: the generators of reasoning-gym, scored by its own scorers.
+"""Generated problems: the generators of reasoning-gym.
 
 `gym:chain_sum,min_terms=2,max_terms=3` names a generator and its parameters. Problems come from one
 seeded stream; the hash of a question decides its split. So no question is in two splits, and a split
 keeps its problems when another one is asked to be larger.
+
+A generator in `UNSAFE` has a scorer that a policy can fool; `gym:boxnet,unsafe=true` takes it all the same.
 """
 
 import json
@@ -22,6 +24,11 @@ SIZES = {"train": 2000, "validation": 300, "test": 500}
 UPPER_ENDS = {"train": 0.6, "validation": 0.8, "test": 1.0}
 # The library's own default size. Some generators prepare as many items at once, so it stays small.
 CHUNK = 500
+# Scorers that the judge cannot make safe, and why. It scores these in the sandbox, an answer a process.
+UNSAFE = {
+    "boxnet": "its scorer skips moves that are not possible, so a list of all moves counts as a plan",
+    "composite": "it forwards an answer to the scorers of other datasets, and nobody has inspected which",
+}
 # A generator that has added no problem for this many items in a row is taken to have no more.
 GIVE_UP_AFTER = 2000
 
@@ -29,7 +36,12 @@ GIVE_UP_AFTER = 2000
 def load_gym(name: str, seed: int, options: Mapping[str, Any]) -> Task:
     """A task of generated problems; options are sizes of splits and parameters of the generator."""
     sizes = {split: check_size(split, options.get(split, SIZES[split])) for split in SPLITS}
-    parameters = {key: value for key, value in options.items() if key not in SPLITS}
+    parameters = {key: value for key, value in options.items() if key not in (*SPLITS, "unsafe")}
+    if name in UNSAFE and options.get("unsafe") is not True:
+        raise InputError(
+            f"Task 'gym:{name}' is not used for training: {UNSAFE[name]}. "
+            f"Write gym:{name},unsafe=true if you want it all the same."
+        )
     splits: dict[str, list[Problem]] = {split: [] for split in SPLITS}
     seen: set[str] = set()
     dropped: Counter[str] = Counter()
@@ -56,7 +68,8 @@ def load_gym(name: str, seed: int, options: Mapping[str, Any]) -> Task:
     )
     if not any(splits.values()):
         raise InputError(f"Task 'gym:{name}' was asked for no problems: give a split a size.")
-    return Task(f"gym:{name}", "gym", splits, dict(dropped), {**parameters, **sizes, "seed": seed}, notes)
+    chosen = {**parameters, **({"unsafe": True} if name in UNSAFE else {}), **sizes, "seed": seed}
+    return Task(f"gym:{name}", "gym", splits, dict(dropped), chosen, notes)
 
 
 def gym_names() -> list[str]:
@@ -80,7 +93,7 @@ def _stream(name: str, parameters: Mapping[str, Any], seed: int) -> Iterator[dic
     known = [field.name for field in fields(DATASETS[name][1]) if field.name not in ("seed", "size")]
     for key in parameters:
         if key not in known:
-            raise unknown(f"parameter of gym:{name}", key, [*known, *SPLITS])
+            raise unknown(f"parameter of gym:{name}", key, [*known, *SPLITS, "unsafe"])
     # An item is drawn with the seed plus its index: chunks that advance the seed by their own length
     # continue one stream. Different seeds start far enough apart that their streams share no item.
     start = seed * 10_000_000 % 2**31

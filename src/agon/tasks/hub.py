@@ -4,6 +4,7 @@ The path of a local copy may be the data file itself, the dataset's folder, a cl
 repository, or a folder that holds several datasets' folders.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,7 @@ def read_source(source: Source, path: str | None, by_folder_name: bool = False) 
     """
     if path is None:
         return list(_from_hub(source))
-    files = find_files(source, Path(path).expanduser(), by_folder_name)
+    files = find_files(source, Path(os.path.expanduser(path)), by_folder_name)
     return [row for file in files for row in read_file(file)]
 
 

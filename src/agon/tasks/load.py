@@ -6,13 +6,14 @@
 """
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from agon.errors import InputError, unknown
+from agon.errors import InputError, own_code, unknown
 from agon.game.problem import Problem
 from agon.tasks.benchmarks import BENCHMARKS, Benchmark
 from agon.tasks.dedup import NGRAM, Selection
@@ -47,6 +48,26 @@ def load_task(name: str, path: str | None = None, seed: int = 0, **options: Any)
     if _is_path(name):
         return load_file(name, seed, options)
     raise unknown("task", name, [*BENCHMARKS, "gym:chain_sum"])
+
+
+def check_name(name: str, path: str | None = None) -> str:
+    """The name without its options, if there may be such a task; nothing is read but a module of your own."""
+    if _is_path(name):
+        if not Path(os.path.expanduser(name)).exists():
+            raise InputError(f"There is no file or folder {Path(os.path.expanduser(name))}.")
+        if Path(os.path.expanduser(name)).is_file() and not name.endswith(SUFFIXES):
+            raise InputError(f"{name} is neither a .jsonl nor a .parquet file.")
+        return name
+    name, options = _parse_options(name, {})
+    if name in BENCHMARKS:
+        _options_and_sizes(name, BENCHMARKS[name], options)
+    elif path is not None:
+        raise unknown("benchmark", name, BENCHMARKS)
+    elif _OBJECT.fullmatch(name) and not name.startswith("gym:"):
+        _import_object(name)
+    elif not name.startswith("gym:"):
+        raise unknown("task", name, [*BENCHMARKS, "gym:chain_sum"])
+    return name
 
 
 def load_benchmark(name: str, path: str | None, seed: int, given: Options) -> Task:
@@ -102,18 +123,29 @@ def _parse_value(text: str) -> Any:
 
 def _load_object(name: str, seed: int, options: Mapping[str, Any]) -> Task:
     """A Task, a list of problems, or a callable that returns either; a list is all for training."""
-    module_name, _, attribute = name.partition(":")
-    try:
-        found = getattr(import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"Task '{name}' cannot be imported: {error}.") from error
-    made = found(seed=seed, **options) if callable(found) else found
+    found = _import_object(name)
+    with own_code(f"The task '{name}'"):
+        made = found(seed=seed, **options) if callable(found) else found
     if isinstance(made, Task):
         return made
     if isinstance(made, list) and made and all(isinstance(problem, Problem) for problem in made):
         judge = "code" if made[0].domain == "code" else "math"
         return Task(name, judge, {"train": made}, options={**options, "seed": seed})
     raise InputError(f"Task '{name}' is {type(made).__name__}: expected a Task or a list of Problems.")
+
+
+def _import_object(name: str) -> Any:
+    module_name, _, attribute = name.partition(":")
+    try:
+        with own_code(f"The task '{name}'"):
+            module = import_module(module_name)
+    except InputError as error:
+        if isinstance(error.__cause__, ImportError):
+            raise InputError(f"Task '{name}' cannot be imported: {error.__cause__}.") from error
+        raise
+    if not hasattr(module, attribute):
+        raise InputError(f"Task '{name}' cannot be imported: module {module_name!r} has no {attribute!r}.")
+    return getattr(module, attribute)
 
 
 def _options_and_sizes(

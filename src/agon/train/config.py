@@ -17,6 +17,7 @@ from agon.errors import InputError, unknown
 from agon.game.dialects import DIALECTS
 from agon.game.methods import Method, method
 from agon.policies.pair import Adapters
+from agon.train.option_checks import check_options
 from agon.train.streams import PER_TOKEN_LOSSES
 
 
@@ -167,6 +168,7 @@ class AgonConfig(GRPOConfig):
         if not torch.cuda.is_available():
             self.dataloader_pin_memory = False  # or torch warns that there is nothing to pin for
         super().__post_init__()
+        check_options(vars(self))
         for refusal in self._refusals():
             raise InputError(refusal)
 

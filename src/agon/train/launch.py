@@ -1,16 +1,20 @@
-"""Training as `agon train` does it: a new run or a saved one, with the live view."""
+"""Training as `agon train` does it: a new run or a saved one, with the live view.
 
+`name_folder` and `saved_run` need no torch, so that a command can answer before it is loaded.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from transformers import PrinterCallback
+from typing import TYPE_CHECKING, Any
 
 from agon.errors import InputError
 from agon.runs.folder import Run, is_run
-from agon.train.config import AgonConfig
-from agon.train.live import LiveView
-from agon.train.recipes import RunArguments, rebuild
-from agon.train.trainer import AgonTrainer
+from agon.train.option_table import defaults
+from agon.train.recipes import Request, RunArguments, read_saved
+
+if TYPE_CHECKING:
+    from agon.train.config import AgonConfig
 
 
 @dataclass(frozen=True)
@@ -21,44 +25,85 @@ class Ended:
     step: int
     max_steps: int
     main_process: bool
+    at_once: bool = False  # by a second Ctrl-C, without a checkpoint
 
     @property
     def finished(self) -> bool:
-        return self.step >= self.max_steps
+        return self.step >= self.max_steps and not self.at_once
 
 
-def train(what: RunArguments, config: AgonConfig, resume: bool = False) -> Ended:
+def train(what: RunArguments, config: "AgonConfig", resume: bool = False) -> Ended:
     """Train until the run is finished or interrupted."""
-    view = LiveView()
-    trainer = AgonTrainer(model=what.model, task=what.task, args=config, callbacks=[view])
-    trainer.remove_callback(PrinterCallback)
-    trainer.on_sampling = view.sampling
+    from transformers import PrinterCallback
+
+    from agon.train.live import LiveView
+    from agon.train.preflight import nothing_left, refuse_too_few_problems, refuse_unusable
+    from agon.train.trainer import AgonTrainer
+
+    refuse_unusable(what.model, config)
+    with nothing_left(Path(config.output_dir)), LiveView() as view:
+        trainer = AgonTrainer(model=what.model, task=what.task, args=config, callbacks=[view])
+        try:
+            refuse_too_few_problems(trainer.task.name, trainer.problems, config)
+            trainer.remove_callback(PrinterCallback)
+            trainer.on_sampling = view.sampling
+            at_once = _train(trainer, resume)
+        finally:
+            trainer.close()
+    state = trainer.state
+    return Ended(trainer.run, state.global_step, state.max_steps, trainer.is_world_process_zero(), at_once)
+
+
+def _train(trainer: Any, resume: bool) -> bool:
+    """Train; whether a second Ctrl-C ended it at once. An error inside carries a note of what was lost."""
     try:
         trainer.train(resume_from_checkpoint=resume)
-    finally:
-        trainer.close()
-    state = trainer.state
-    return Ended(trainer.run, state.global_step, state.max_steps, trainer.is_world_process_zero())
+    except KeyboardInterrupt:
+        return True
+    except InputError:
+        raise
+    except Exception as error:
+        step = trainer.state.global_step
+        error.add_note(f"The training stopped at step {step} by an error inside. {lost(trainer.run, step)}")
+        raise
+    return False
 
 
-def saved_run(folder: Path) -> tuple[RunArguments, AgonConfig]:
-    """What a run folder was started with, as it lies there now."""
-    return rebuild({**Run(folder).read_config(), "output_dir": str(folder)})
+def lost(run: Run, step: int) -> str:
+    """What a run that was stopped between two checkpoints has lost, and how to go on."""
+    kept = run.newest_step()
+    missing = step - kept
+    if not is_run(run.folder):
+        return "Nothing had been recorded yet."
+    what = f"The {missing} steps after checkpoint {kept} are lost." if missing else "No step is lost."
+    if not kept:
+        what = f"There was no checkpoint yet: all {step} steps are lost." if step else "No step was made yet."
+    return f"{what} Go on with: agon train --resume {run.folder}"
 
 
-def choose_folder(what: RunArguments, config: AgonConfig) -> None:
-    """Name the run after what it is, unless it was named; never write into another run."""
-    if config.output_dir and config.output_dir != "trainer_output":
-        if is_run(config.output_dir):
+def saved_run(folder: Path) -> Request:
+    """What a run folder was started with, as it lies there now; a broken one is refused."""
+    run = Run(folder)
+    asked = read_saved({**run.read_config(), "output_dir": str(folder)}, f"'{folder}/config.yaml'")
+    run.check_resumable()
+    return asked
+
+
+def name_folder(what: RunArguments, options: Mapping[str, Any]) -> str:
+    """A folder named after what the run is, unless it was named; never another run's."""
+    named = options.get("output_dir")
+    if named and named != "trainer_output":
+        if is_run(named):
             raise InputError(
-                f"'{config.output_dir}' already holds a run: go on with `agon train --resume {config.output_dir}`, "
+                f"'{named}' already holds a run: go on with `agon train --resume {named}`, "
                 "or choose another --output_dir."
             )
-        return
-    parts = [Path(what.model).name, what.task.split(",")[0], config.method, f"s{config.seed}"]
+        return str(named)
+    chosen = {**defaults(), **options}
+    parts = [Path(what.model).name, what.task.split(",")[0], chosen["method"], f"s{chosen['seed']}"]
     name = "-".join(parts).replace("/", "-").replace(":", "-").lower()
     taken, number = Path("runs") / name, 1
     while taken.exists():
         number += 1
         taken = Path("runs") / f"{name}-{number}"
-    config.output_dir = str(taken)
+    return str(taken)

@@ -1,7 +1,11 @@
-"""What a person sees while a run is going: a live table on a terminal, plain lines elsewhere."""
+"""What a person sees while a run is going: a live table on a terminal, plain lines elsewhere.
+
+It fits a terminal of 80 columns. Leaving its `with` block gives the terminal back, whatever happened.
+"""
 
 import sys
 import time
+from types import TracebackType
 from typing import Any
 
 from rich.console import Console, Group
@@ -10,15 +14,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from transformers import TrainerCallback
 
+from agon.train.minute_lines import MinuteLines
+
 # What the view shows of a step: a label, the metric, and how it is written.
 SHOWN = (
     ("A right", "A/correct", "{:.0%}"),
     ("B right", "B/correct", "{:.0%}"),
-    ("drafts right", "draft/correct", "{:.0%}"),
-    ("challenges right", "challenge/correct", "{:.0%}"),
+    ("drafts", "draft/correct", "{:.0%}"),
+    ("challenges", "challenge/correct", "{:.0%}"),
     ("converted", "duel/converted", "{:.1%}"),
     ("corrupted", "duel/corrupted", "{:.1%}"),
-    ("groups dropped", "draft/dropped_groups", "{:.0%}"),
+    ("dropped", "draft/dropped_groups", "{:.0%}"),
     ("tokens/s", "time/tokens_per_second", "{:,.0f}"),
 )
 
@@ -31,7 +37,7 @@ class LiveView(TrainerCallback):
         self._progress = Progress(
             TextColumn("step"),
             MofNCompleteColumn(),
-            BarColumn(),
+            BarColumn(bar_width=18),  # with the other columns, 80 characters
             TimeElapsedColumn(),
             TextColumn("left {task.fields[left]}"),
             TextColumn("[dim]{task.fields[doing]}"),
@@ -42,16 +48,53 @@ class LiveView(TrainerCallback):
         self._first = (0, 0.0)
         self._last: dict[str, float] = {}
         self._validations: list[tuple[int, dict[str, float]]] = []
+        self._doing = "loading the model"
+        self._step = (0, 0)
+        self._minutes = MinuteLines(self._minute_line)
+
+    def __enter__(self) -> "LiveView":
+        if not self._console.is_terminal:
+            self._minutes.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the terminal back: the cursor is shown again and nothing is drawn over what follows."""
+        self._minutes.stop()
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
     def sampling(self, done: int, wanted: int) -> None:
         """How far the rollouts of the present round are; `AgonTrainer.on_sampling` takes this."""
+        self._does(f"sampled {done} of {wanted}")
+
+    def on_substep_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._does("training")
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._step = (state.global_step, state.max_steps)
+        if control.should_evaluate:
+            self._does("validating")
+
+    def _does(self, what: str) -> None:
+        self._doing = what
         if self._live is not None:
-            self._progress.update(self._bar, doing=f"sampled {done} of {wanted}")
+            self._progress.update(self._bar, doing=what)
+
+    def _minute_line(self) -> str:
+        step, last = self._step
+        return f"step {step}/{last}  {self._doing}" if last else f"still {self._doing}"
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if not state.is_world_process_zero:
             return
         self._first = (state.global_step, time.monotonic())
+        self._step, self._doing = (state.global_step, state.max_steps), "sampling"
         self._bar = self._progress.add_task(
             "step", total=state.max_steps, completed=state.global_step, left="…", doing=""
         )
@@ -75,13 +118,13 @@ class LiveView(TrainerCallback):
             self._live.update(self._picture())
         elif "loss" in logs or "eval_best" in logs:
             self._console.print(self._line(state, logs), highlight=False, soft_wrap=True)
+            self._minutes.printed()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if self._live is not None:
             self._progress.update(self._bar, completed=state.global_step, doing="")
             self._live.update(self._picture())
-            self._live.stop()
-            self._live = None
+        self.close()
 
     def _left(self, state: Any) -> str:
         done = state.global_step - self._first[0]

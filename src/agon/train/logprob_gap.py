@@ -11,10 +11,12 @@ check. In a round the adapters are what they are: there the rollouts must fit th
 synced last better than the ones before.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from accelerate import Accelerator
 
 from agon.arena import Arena
 from agon.engines.protocol import Sampling
@@ -23,6 +25,8 @@ from agon.game.methods import METHODS
 from agon.game.problem import Problem
 from agon.game.rollout import Rollout
 from agon.policies.pair import BASE, Pair
+from agon.train.importance import loss_of_gradient, sampler_metrics
+from agon.train.streams import Batch, Stream
 
 PROBLEMS = 4
 # Enough tokens for a mean, and little memory whatever the recipe's cap.
@@ -129,3 +133,54 @@ def refuse_stale(policy: str, version: int, now: float, before: float) -> None:
             f"The engine still samples from the weights of policy {policy} before version {version}: its log-probs "
             f"are {before:.2g} off those per token, and {now:.2g} off the present ones; the sync did not arrive."
         )
+
+
+class SamplerWatch:
+    """Watches an engine with weights of its own, round by round: gap, sync, and what correcting costs."""
+
+    def __init__(self, pair: Pair, score: Score, accelerator: Accelerator, limit: float, mode: str) -> None:
+        self._pair = pair
+        self._score = score
+        self._accelerator = accelerator
+        self._limit = limit
+        self._mode = mode
+        # Each policy's weights at its last sync, and at the last one before that had others.
+        self._synced: dict[str, list[torch.Tensor]] = {}
+        self._before: dict[str, list[torch.Tensor]] = {}
+        self._warned: set[str] = set()
+
+    def note_sync(self, policy: str) -> None:
+        """Remember what a policy was synced with."""
+        present = [weight.cpu() for weight in self._pair.snapshot(policy)]
+        known = self._synced.get(policy)
+        if known is not None and not all(map(torch.equal, known, present)):
+            self._before[policy] = known
+        self._synced[policy] = present
+
+    def check(self, stream: Stream, batch: Batch) -> dict[str, float]:
+        """The figures of a stream; refuses rollouts of other weights, and warns where the gradient is lost."""
+        figures = sampler_metrics(batch, stream.kept(), self._accelerator)
+        if not figures:
+            return {}
+        refuse_large_gap(stream.policy, figures["gap"], self._limit)
+        self._refuse_stale(stream)
+        sentence = loss_of_gradient(stream.name, figures, self._mode)
+        if sentence and stream.name not in self._warned:
+            self._warned.add(stream.name)
+            warnings.warn(sentence, stacklevel=2)
+        return figures
+
+    def _refuse_stale(self, stream: Stream) -> None:
+        """The shortest rollouts again, under the weights before the last sync: those must not fit better."""
+        old = self._before.get(stream.policy)
+        if old is None:
+            return
+        rollouts = shortest([entry.rollout for entry in stream.entries])
+        now = gap(self._score(stream.policy, rollouts), rollouts)
+        with self._pair.holding(stream.policy, old):
+            before = gap(self._score(stream.policy, rollouts), rollouts)
+        tokens = float(sum(rollout.length for rollout in rollouts))
+        gaps = torch.tensor([tokens, now * tokens, before * tokens], device=self._accelerator.device)
+        tokens, now, before = self._accelerator.reduce(gaps, reduction="sum").tolist()
+        if tokens >= STALE_TOKENS:
+            refuse_stale(stream.policy, rollouts[0].version, now / tokens, before / tokens)

@@ -43,16 +43,7 @@ from agon.runs.settings import RunSettings
 from agon.tasks import Task, load_task, task_from_dataset
 from agon.train.callbacks import Recorded, RunRecorder, StopOnInterrupt
 from agon.train.config import AgonConfig
-from agon.train.importance import loss_of_gradient, sampler_metrics
-from agon.train.logprob_gap import (
-    STALE_TOKENS,
-    Probe,
-    check_sampler,
-    gap,
-    refuse_large_gap,
-    refuse_stale,
-    shortest,
-)
+from agon.train.logprob_gap import Probe, SamplerWatch, check_sampler
 from agon.train.metrics import duel_metrics, policy_metrics
 from agon.train.streams import (
     Batch,
@@ -116,10 +107,6 @@ class AgonTrainer(GRPOTrainer):
         self._micro_batches: list[Batch] = []
         self._grad_norms: dict[str, float] = {}
         self.gaps: dict[str, float] = {}
-        # The weights of each policy at the sync before the last one, for engines with a copy of their own.
-        self._synced: dict[str, list[torch.Tensor]] = {}
-        self._before_sync: dict[str, list[torch.Tensor]] = {}
-        self._warned: set[str] = set()
         # A reference by way of a "default" adapter does not exist here: TRL is built without KL, which
         # then works from the base with adapters disabled. The engine likewise is ours, not TRL's.
         wanted = {"beta": args.beta, "use_vllm": args.use_vllm}
@@ -153,6 +140,13 @@ class AgonTrainer(GRPOTrainer):
             self._last_loaded_step = -1
             self.vllm_generation = _OwnSync()
         self.arena = Arena(self.engine, self.chat, self.judge, args.summary_limit)
+        self._sampler = SamplerWatch(
+            self.pair,
+            self._logprobs,
+            self.accelerator,
+            args.max_logprob_gap,
+            args.vllm_importance_sampling_mode,
+        )
         recorded = Recorded(
             model=name,
             task_spec=task if isinstance(task, str) else self.task.name,
@@ -220,11 +214,7 @@ class AgonTrainer(GRPOTrainer):
         for policy, version in versions.items():
             self.engine.sync(policy, version)
             if not self.engine.capabilities.live_weights:
-                present = [weight.cpu() for weight in self.pair.snapshot(policy)]
-                known = self._synced.get(policy)
-                if known is not None and any(map(_differ, known, present)):
-                    self._before_sync[policy] = known
-                self._synced[policy] = present
+                self._sampler.note_sync(policy)
         return versions
 
     def _score(self, stream: Stream) -> Batch:
@@ -283,36 +273,13 @@ class AgonTrainer(GRPOTrainer):
 
     def _check_sampler_of(self, stream: Stream, batch: Batch) -> None:
         """Whether a round's rollouts come from the weights that were synced, and what correcting them costs."""
-        figures = sampler_metrics(batch, stream.kept(), self.accelerator)
-        if not figures:
-            return
+        figures = self._sampler.check(stream, batch)
         for name, value in figures.items():
             self._metrics["train"][f"{stream.name}/sampling/{name}"].append(value)
-        # TRL's own figure counts the rows of dropped groups, which were not scored.
-        self._metrics["train"][f"{stream.name}/sampling/sampling_logp_difference/mean"][-1:] = [
-            figures["gap"]
-        ]
-        refuse_large_gap(stream.policy, figures["gap"], self.args.max_logprob_gap)
-        self._refuse_stale(stream)
-        sentence = loss_of_gradient(stream.name, figures, self.vllm_importance_sampling_mode)
-        if sentence and stream.name not in self._warned:
-            self._warned.add(stream.name)
-            warnings.warn(sentence, stacklevel=2)
-
-    def _refuse_stale(self, stream: Stream) -> None:
-        """The shortest rollouts again, under the weights before the last sync: those must not fit better."""
-        old = self._before_sync.get(stream.policy)
-        if old is None:
-            return
-        rollouts = shortest([entry.rollout for entry in stream.entries])
-        now = gap(self._logprobs(stream.policy, rollouts), rollouts)
-        with self.pair.holding(stream.policy, old):
-            before = gap(self._logprobs(stream.policy, rollouts), rollouts)
-        tokens = float(sum(rollout.length for rollout in rollouts))
-        gaps = torch.tensor([tokens, now * tokens, before * tokens], device=self.accelerator.device)
-        tokens, now, before = self.accelerator.reduce(gaps, reduction="sum").tolist()
-        if tokens >= STALE_TOKENS:
-            refuse_stale(stream.policy, rollouts[0].version, now / tokens, before / tokens)
+        if figures:
+            # TRL's own figure counts the rows of dropped groups, which were not scored.
+            mean = self._metrics["train"][f"{stream.name}/sampling/sampling_logp_difference/mean"]
+            mean[-1:] = [figures["gap"]]
 
     @torch.no_grad()
     def _logprobs(self, policy: str, rollouts: Sequence[Rollout]) -> list[torch.Tensor]:
@@ -558,10 +525,6 @@ def _load_base(settings: RunSettings, args: AgonConfig) -> PreTrainedModel:
 
 def _indices(problems: Sequence[Problem]) -> Dataset:
     return Dataset.from_dict({"index": range(len(problems))})
-
-
-def _differ(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return not torch.equal(one, other)
 
 
 def _sampled_logprobs(stream: Stream, width: int, device: torch.device) -> torch.Tensor:

@@ -5,11 +5,14 @@ own. It runs in the judge's worker, outside the sandbox, so it must treat the pr
 """
 
 import math
+import re
 from collections.abc import Callable
+from decimal import Decimal
 from importlib import import_module
 
 from agon.errors import InputError, unknown
 
+_WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
 Checker = Callable[[str, str, str], bool]
 
 
@@ -31,17 +34,30 @@ def same_lines_any_order(stdin: str, expected: str, printed: str) -> bool:
 
 
 def close_numbers(stdin: str, expected: str, printed: str) -> bool:
-    """As `tokens`, numbers within a relative or absolute error of 1e-6."""
+    """As `tokens`, numbers within a relative error of 1e-6; whole numbers exactly.
+
+    Near zero the relative error is too strict for rounded output, so half a unit in the last decimal of the
+    expected number is allowed as well, and 1e-6 where exactly 0 is expected."""
     wanted, found = expected.split(), printed.split()
     return len(wanted) == len(found) and all(map(_close, wanted, found))
 
 
 def _close(expected: str, printed: str) -> bool:
+    if expected == printed:
+        return True
     try:
         first, second = float(expected), float(printed)
-    except ValueError:
-        return expected == printed
-    return math.isclose(first, second, rel_tol=1e-6, abs_tol=1e-6)
+    except (ValueError, OverflowError):
+        return False
+    if _WHOLE.fullmatch(expected) and first:
+        # `5.0000001` may stand for 5, but 1000000000 is not 1000000007, however it is written.
+        whole = _WHOLE.fullmatch(printed)
+        return (
+            int(expected) == int(printed) if whole else math.isclose(first, second, rel_tol=0, abs_tol=1e-6)
+        )
+    exponent = Decimal(expected).as_tuple().exponent
+    last_place = 0.5 * 10.0 ** max(-300, min(0, exponent)) if isinstance(exponent, int) else 0.0
+    return math.isclose(first, second, rel_tol=1e-6, abs_tol=min(1e-6, last_place) if first else 1e-6)
 
 
 CHECKERS: dict[str, Checker] = {

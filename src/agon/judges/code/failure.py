@@ -21,4 +21,6 @@ def failure(outcome: Outcome) -> Verdict | None:
             return Verdict(False, "wrong", "The program printed more than it may.")
         case "memory":
             return Verdict(False, "wrong", "The program's processes used more memory than they may.")
+        case "files":
+            return Verdict(False, "wrong", "The program made more files than it may.")
     return Verdict(False, "error", f"The sandbox did not start: {' '.join(errors)[:400]}")

@@ -9,7 +9,7 @@ says so.
 Functions: the program and the calls of its asserts run in one sandbox; what the calls return comes out
 as plain data and is compared outside, or, where an assert is more than `call == literal`, in a second
 sandbox that never sees the program. The setup runs before the program, and once more after it if it
-needs names that the program defines.
+needs names that the program defines; what the checks alone need of it is left out (`setup_code.py`).
 
 The program is assumed to be hostile. It may print, forge and monkey-patch whatever it can reach, but
 the right answer is nowhere in its reach.
@@ -40,7 +40,9 @@ class CodeJudge:
     sandbox: SandboxKind = "bubblewrap"
     language: str = "python"
     run_limits: SandboxLimits = field(default_factory=SandboxLimits)
-    limits: Limits = field(default_factory=lambda: Limits(deadline=120.0, patience=2.0, max_overdue=8))
+    limits: Limits = field(
+        default_factory=lambda: Limits(deadline=120.0, wall_factor=2.0, patience=2.0, max_overdue=8)
+    )
 
     def __post_init__(self) -> None:
         require_sandbox(self.sandbox)

@@ -26,7 +26,8 @@ def _python() -> str:
 
 
 def _python_command(path: str) -> tuple[str, ...]:
-    return (_python(), "-I", path)
+    # Python prints no integer of more than 4,300 digits unless told to; some answers are longer.
+    return (_python(), "-I", "-X", "int_max_str_digits=0", path)
 
 
 def _python_runtime() -> tuple[str, ...]:

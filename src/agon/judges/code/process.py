@@ -2,7 +2,6 @@
 
 import os
 import re
-import resource
 import selectors
 import signal
 import subprocess
@@ -12,20 +11,30 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-Ending = Literal["exit", "timeout", "output", "memory", "sandbox"]
+from agon.judges.proc import cpu_seconds, family, resident_bytes, waited_seconds
+
+Ending = Literal["exit", "timeout", "output", "memory", "files", "sandbox"]
 
 _CHUNK = 1 << 16
 _KEPT_ERRORS = 1 << 14
-_MEMORY_INTERVAL = 0.1  # seconds between checks of the memory of all processes; short runs get none
+_CHECK_INTERVAL = 0.1  # seconds between looks at all processes of a run; short runs get none
+# A program that waits for a CPU gets more wall time, up to this many times its limit.
+_MAX_WALL_FACTOR = 2.5
 
 
 @dataclass(frozen=True)
 class OuterLimits:
-    """The limits that are enforced from outside the run."""
+    """The limits that are enforced from outside the run, on all its processes together.
+
+    `wall_seconds` does not count the time in which the run was ready and had no CPU; `tmp_files` counts
+    the files in its folders in memory, which have `tmp_bytes` each."""
 
     wall_seconds: float
+    cpu_seconds: float
     output_bytes: int
     memory_bytes: int
+    tmp_bytes: int
+    tmp_files: int
 
 
 @dataclass(frozen=True)
@@ -50,13 +59,17 @@ def run_limited(
     limits: OuterLimits,
     descriptors: tuple[int, ...] = (),
     folder: str | None = None,
+    cgroup: str | None = None,
 ) -> Outcome:
-    """Run `command`, inside the bubblewrap call `sandbox` if there is one, in a session of its own."""
+    """Run `command`, inside the bubblewrap call `sandbox` if there is one, in a session of its own.
+
+    `cgroup` is a folder of the kernel's whose limits the run has from its first instruction."""
     info_ours, info_theirs = os.pipe()
     inside = ["--info-fd", str(info_theirs), "--"] if sandbox else []
     started = time.monotonic()
+    enter = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', f"{cgroup}/cgroup.procs"] if cgroup else []
     child = subprocess.Popen(
-        [*sandbox, *inside, *command],
+        [*enter, *sandbox, *inside, *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -66,6 +79,9 @@ def run_limited(
         env={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
     )
     os.close(info_theirs)
+    for pipe in (child.stdin, child.stdout, child.stderr):
+        assert pipe is not None
+        os.fchmod(pipe.fileno(), 0o666)  # the program is another user and may open /dev/stdin
     run = _Run(child, stdin, limits, started, info_ours if sandbox else None)
     try:
         return run.finish()
@@ -92,6 +108,7 @@ class _Run:
         self._info_text = bytearray()
         self._init: int | None = None  # process 1 of the sandbox, by its id outside
         self._init_handle: int | None = None
+        self._waited = 0.0
 
     def finish(self) -> Outcome:
         ending: Ending = self._communicate()
@@ -130,16 +147,21 @@ class _Run:
             os.close(exit_handle)
 
     def _loop(self, selector: selectors.DefaultSelector, exit_handle: int) -> Ending:
-        deadline = self._started + self._limits.wall_seconds
-        next_check = self._started + _MEMORY_INTERVAL
+        next_check = self._started + _CHECK_INTERVAL
         while True:
             now = time.monotonic()
-            if now >= deadline:
-                return "timeout"
-            if now >= next_check:
-                if self._resident_bytes() > self._limits.memory_bytes:
-                    return "memory"
-                next_check = now + _MEMORY_INTERVAL
+            deadline = self._started + min(
+                self._limits.wall_seconds + self._waited, self._limits.wall_seconds * _MAX_WALL_FACTOR
+            )
+            if now >= next_check or now >= deadline:
+                broken = self._broken_limit()
+                if broken is not None:
+                    return broken
+                next_check = now + _CHECK_INTERVAL
+                if now >= deadline:  # with what it waited until now, it may have more time
+                    deadline = self._started + self._limits.wall_seconds + self._waited
+                    if now >= deadline or now >= self._started + self._limits.wall_seconds * _MAX_WALL_FACTOR:
+                        return "timeout"
             ended = False
             for key, _ in selector.select(min(deadline, next_check) - now):
                 if key.fd == exit_handle:
@@ -202,18 +224,29 @@ class _Run:
             with suppress(ProcessLookupError):
                 self._init_handle = os.pidfd_open(self._init)
 
-    def _resident_bytes(self) -> int:
-        """Resident memory of all processes of the run; orphans are still children of process 1."""
-        total, waiting = 0, [self._init or self._child.pid]
-        while waiting:
-            pid = waiting.pop()
-            with suppress(OSError, ValueError, IndexError):
-                with open(f"/proc/{pid}/statm", "rb") as statm:
-                    total += int(statm.read().split()[1]) * resource.getpagesize()
-                for thread in os.listdir(f"/proc/{pid}/task"):
-                    with open(f"/proc/{pid}/task/{thread}/children", "rb") as children:
-                        waiting += map(int, children.read().split())
-        return total
+    def _broken_limit(self) -> Ending | None:
+        """Look at all processes of the run; orphans are still children of process 1."""
+        pids = family(self._init or self._child.pid)
+        self._waited = max(self._waited, waited_seconds(pids))
+        stored, files = self._in_memory_folders() if self._init is not None else (0, 0)
+        if resident_bytes(pids) + stored > self._limits.memory_bytes:
+            return "memory"
+        if files > self._limits.tmp_files:
+            return "files"
+        return "timeout" if cpu_seconds(pids) > self._limits.cpu_seconds else None
+
+    def _in_memory_folders(self) -> tuple[int, int]:
+        """Bytes and files in the sandbox's folders that are kept in memory."""
+        stored = files = 0
+        for folder in ("tmp", "dev/shm"):
+            with suppress(OSError):
+                found = os.statvfs(f"/proc/{self._init}/root/{folder}")
+                # Until bubblewrap has changed the root, this is the host's folder.
+                if found.f_blocks * found.f_frsize > self._limits.tmp_bytes + _CHUNK:
+                    continue
+                stored += (found.f_blocks - found.f_bfree) * found.f_frsize
+                files += found.f_files - found.f_ffree
+        return stored, files
 
     def _kill(self) -> None:
         """Kill the namespace's first process, and with it all others; wait until they are gone."""

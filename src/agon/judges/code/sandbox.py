@@ -1,13 +1,14 @@
 """One run of an untrusted program, in bubblewrap.
 
 What it covers: no network; no view of other processes, of the file system (only /usr, /lib* and the
-language's runtime, read-only), of the environment; no capability, no way to gain one; a small /tmp in
-memory that is deleted after the run; limits on address space, resident memory of all processes together,
-processes and threads, open files, file size, CPU seconds, wall seconds and output; the whole process
-tree is killed and waited for.
+language's runtime, read-only), of the environment; no capability, no way to gain one, no namespace of its
+own; only the system calls that a program needs (`seccomp.py`); a small /tmp in memory that is deleted after
+the run; limits on address space, memory of all processes together, processes and threads, open files, files
+in /tmp, file size, CPU seconds, wall seconds and output; where the host lends us a cgroup, the kernel's own
+limits (`cgroup.py`); the whole process tree is killed and waited for.
 
-What it does not cover: a bug in the kernel itself (system calls are not filtered), the contents of
-/usr (readable), side channels such as timing, and fair shares of the CPU between running programs.
+What it does not cover: a bug in the system calls that are left, the contents of /usr (readable), side
+channels such as timing, and fair shares of the CPU between running programs.
 
 A user without privileges gets a user namespace. Root gets none: root's processes are exempt from the
 process limit, so each run has a user id of its own, far above those of people, and no capability.
@@ -17,17 +18,20 @@ nothing else.
 
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from typing import Literal
 
 from agon.errors import InputError
+from agon.judges.code.cgroup import run_cgroup
 from agon.judges.code.languages import Language
 from agon.judges.code.process import Outcome, OuterLimits, run_limited
+from agon.judges.code.seccomp import seccomp_filter
 
 SandboxKind = Literal["bubblewrap", "none"]
 SANDBOXES: tuple[SandboxKind, ...] = ("bubblewrap", "none")
@@ -40,13 +44,14 @@ _RUNS = count()
 class SandboxLimits:
     """What one run may use. `memory_bytes` bounds each process and all of them together."""
 
-    cpu_seconds: int = 10
-    wall_seconds: float = 30.0  # the CPU limit is the fair one; this one ends programs that sleep
+    cpu_seconds: int = 10  # of a process; all of them together may use twice as much
+    wall_seconds: float = 30.0  # without the time in which the program waits for a CPU
     memory_bytes: int = 1 << 30
     processes: int = 32
     open_files: int = 64
     file_bytes: int = 64 << 20
     tmp_bytes: int = 64 << 20
+    tmp_files: int = 10_000
     output_bytes: int = 16 << 20
 
 
@@ -69,16 +74,29 @@ def run_program(
     sandbox: SandboxKind = "bubblewrap",
 ) -> Outcome:
     """Run a program on an input; returns how it ended and what it printed."""
-    outer = OuterLimits(limits.wall_seconds, limits.output_bytes, limits.memory_bytes)
+    outer = OuterLimits(
+        limits.wall_seconds,
+        2.0 * limits.cpu_seconds,
+        limits.output_bytes,
+        limits.memory_bytes,
+        limits.tmp_bytes,
+        limits.tmp_files,
+    )
     if sandbox == "none":
         return _run_bare(program, stdin, language, limits, outer)
-    with _program_file(program) as descriptor:
-        path = f"/sandbox/{language.file_name}"
-        command = [*_bubblewrap(language, limits), "--perms", "0644", "--ro-bind-data", str(descriptor), path]
+    path = f"/sandbox/{language.file_name}"
+    with ExitStack() as stack:
+        source = stack.enter_context(_file_without_name(program.encode("utf-8", "replace")))
+        descriptors = [source]
+        command = [*_bubblewrap(language, limits), "--perms", "0644", "--ro-bind-data", str(source), path]
         command += ["--remount-ro", "/"]
-        return run_limited(
-            command, [*_drop_root(), *_rlimits(limits), *language.command(path)], stdin, outer, (descriptor,)
-        )
+        rules = seccomp_filter()
+        if rules is not None:
+            descriptors.append(stack.enter_context(_file_without_name(rules)))
+            command += ["--seccomp", str(descriptors[-1])]
+        group = stack.enter_context(run_cgroup(limits.memory_bytes, limits.processes))
+        inside = [*_drop_root(), *_rlimits(limits), *language.command(path)]
+        return run_limited(command, inside, stdin, outer, tuple(descriptors), cgroup=group)
 
 
 def _run_bare(
@@ -93,12 +111,12 @@ def _run_bare(
 
 
 @contextmanager
-def _program_file(program: str) -> Iterator[int]:
-    """The program as a file without a name; bubblewrap copies it into the sandbox."""
-    descriptor = os.memfd_create("program")
+def _file_without_name(content: bytes) -> Iterator[int]:
+    """A file that only exists as a descriptor; bubblewrap reads it."""
+    descriptor = os.memfd_create("agon")
     try:
         with os.fdopen(os.dup(descriptor), "wb") as file:
-            file.write(program.encode("utf-8", "replace"))
+            file.write(content)
         os.lseek(descriptor, 0, os.SEEK_SET)
         yield descriptor
     finally:
@@ -123,6 +141,7 @@ def _bubblewrap(language: Language, limits: SandboxLimits) -> tuple[str, ...]:
         *("--hostname", "sandbox"),
         *_runtime(language),
         *("--proc", "/proc"),
+        *_hidden_in_proc(),
         *("--dev", "/dev"),
         *("--size", size, "--perms", "1777", "--tmpfs", "/dev/shm"),
         *("--remount-ro", "/dev"),
@@ -132,9 +151,25 @@ def _bubblewrap(language: Language, limits: SandboxLimits) -> tuple[str, ...]:
     )
 
 
+def _hidden_in_proc() -> tuple[str, ...]:
+    """Parts of /proc that speak of the machine and not of the program."""
+    names = ("keys", "key-users", "kallsyms", "modules", "timer_list", "sysrq-trigger")
+    found = [f"/proc/{name}" for name in names if os.path.exists(f"/proc/{name}")]
+    return tuple(word for path in found for word in ("--ro-bind", "/dev/null", path))
+
+
+@cache
+def can_disable_user_namespaces() -> bool:
+    """Whether bubblewrap can forbid user namespaces inside its own: 0.8 or later, and a host that lets it."""
+    tried = ["bwrap", "--unshare-user", "--disable-userns", "--ro-bind", "/", "/", "true"]
+    return subprocess.run(tried, capture_output=True, check=False).returncode == 0
+
+
 def _namespaces() -> tuple[str, ...]:
     if os.geteuid() != 0:
-        return ("--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL")
+        disabled = ("--disable-userns",) if can_disable_user_namespaces() else ()
+        own = ("--unshare-all", "--unshare-user", *disabled, "--uid", "65534", "--gid", "65534")
+        return (*own, "--cap-drop", "ALL")
     separate = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try")
     # What is needed to stop being root; `setpriv` then drops these as well.
     return (

@@ -5,27 +5,25 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from agon.judges.math.latex import normalise, split_top, squeeze
-from agon.judges.math.rationals import Rational, read_rational
+from agon.judges.math.names import is_label, is_name
+from agon.judges.math.rationals import read_rational
+from agon.judges.math.real_sets import describes_a_set, equal_sets, has_numbers_only, read_real_set
 from agon.judges.math.structure import Expression, Grid, Listing, Structure, Union, as_list, read_structure
-from agon.judges.math.symbolic import equal_values, math_verify_equal, proportional
-from agon.judges.math.units import split_unit
-from agon.judges.math.words import choice, has_words, words
+from agon.judges.math.symbolic import math_verify_equal, number_value, proportional
+from agon.judges.math.values import same_value
+from agon.judges.math.words import choice, has_words, named_set, words
 
 MAX_LENGTH = 2000
-RELATIVE_ERROR = Fraction(1, 10**6)
-_EXACT_BELOW = 10**15
 
 _EQUALS = re.compile(r"=|\\approx(?![A-Za-z])")
+_ABOUT = re.compile(r"^\\approx(?![A-Za-z]) ?")
+_APPROX = re.compile(r"\\approx(?![A-Za-z])")
 _IN = re.compile(r"\\in(?![A-Za-z])")
 _RELATION = re.compile(r"\\leq|\\geq|\\neq|<|>")
 _DESCRIPTION = re.compile(r"\\leq|\\geq|\\neq|<|>|\\setminus|\\cap|\\mathbb|\\cup")
 _FLIPPED = {r"\leq": r"\geq", r"\geq": r"\leq", "<": ">", ">": "<", r"\neq": r"\neq"}
-_NAME = re.compile(
-    r"^\(?(?:\\[A-Za-z]+|[A-Za-z])(?:_\{[^{}]*\}|')*(?:\((?:\\?\w+|[A-Za-z]_\{\w+\})(?:, ?\w+)*\))?"
-    r"(?:, ?[A-Za-z](?:_\{[^{}]*\})?)*\)?$"
-)
-_NOT_NAMES = frozenset([r"\pi", r"\infty", "e", "i"])
-_BASE = re.compile(r"^([0-9A-Fa-f]+)_\{(\d+)\}$")
+_JOINT = re.compile(r"\\text\{ ?(?:, ?)?(?:and|or|but) ?\}|(?<= )(?:and|or|but)(?= )")
+_CLOCK = re.compile(r"^\d{1,2}:\d{2}$")
 
 
 def equal(gold: str, answer: str) -> bool:
@@ -36,14 +34,19 @@ def equal(gold: str, answer: str) -> bool:
     """
     if max(len(gold), len(answer)) > MAX_LENGTH:
         return " ".join(gold.split()) == " ".join(answer.split())
-    gold, answer = normalise(gold), normalise(answer)
+    gold, answer = named_set(normalise(gold)), named_set(normalise(answer))
     if not gold or not answer:
         return False
     if squeeze(gold) == squeeze(answer):
         return True
+    if _ABOUT.match(gold):  # a gold may say that it is rounded, and the answer may then say so too
+        gold, answer = _ABOUT.sub("", gold), _ABOUT.sub("", answer)
     by_words = _equal_words(gold, answer)
     if by_words is not None:
         return by_words
+    by_sets = _equal_real_sets(gold, answer)
+    if by_sets is not None:
+        return by_sets
     if _equal_structures(read_structure(gold), read_structure(answer)):
         return True
     # `100,200,300` is one number or three: the second reading is tried where only one side allows it.
@@ -65,20 +68,46 @@ def _equal_words(gold: str, answer: str) -> bool | None:
     return first == second
 
 
+def _equal_real_sets(gold: str, answer: str) -> bool | None:
+    """Whether they are the same set of real numbers where one side describes it, None where neither does."""
+    if not (describes_a_set(gold) or describes_a_set(answer)) or has_words(
+        _JOINT.sub(" ", f"{gold} , {answer}")
+    ):
+        return None
+    first, second = read_real_set(gold), read_real_set(answer)
+    if first is None or second is None:
+        return None
+    if equal_sets(first, second, same_value):
+        return True
+    # With letters as endpoints there may be another way to see that they are equal.
+    return False if has_numbers_only(first) and has_numbers_only(second) else None
+
+
 def _equal_structures(gold: Structure, answer: Structure) -> bool:
     match gold, answer:
         case Expression(), Expression():
             return _equal_expressions(gold.text, answer.text)
         case Grid(), Grid():
             return len(gold.rows) == len(answer.rows) and all(map(_in_order, gold.rows, answer.rows))
+        case Listing(bracket="set", items=(Listing(bracket="round") as only,)), Listing(bracket="round"):
+            return _equal_structures(only, answer)  # the solution set of a system has one point
+        case Listing(bracket="round"), Listing(bracket="set", items=(Listing(bracket="round") as only,)):
+            return _equal_structures(gold, only)
         case Listing(), Listing():
             return _equal_listings(gold, answer)
         case Union(), Union() if _in_any_order(gold.parts, answer.parts):
             return True
-        case Listing(bracket="set", items=(only,)), Expression():
+        case Listing(bracket="set", items=(only,)), Expression() if not _is_set(only):
             return _equal_structures(only, answer)
-        case Expression(), Listing(bracket="set", items=(only,)):
+        case Expression(), Listing(bracket="set", items=(only,)) if not _is_set(only):
             return _equal_structures(gold, only)
+        case (Listing(bracket="set"), Expression()) | (Expression(), Listing(bracket="set")) if _is_set(
+            gold
+        ) and _is_set(answer):
+            return False  # the empty set is not the set that holds it
+        case (Listing(bracket="ratio"), Expression()) | (Expression(), Listing(bracket="ratio")):
+            without_name = _equal_without_name(gold, answer)
+            return _equal_ratio(gold, answer) if without_name is None else without_name
         case (Expression(), Listing() | Grid()) | (Listing() | Grid(), Expression()):
             without_name = _equal_without_name(gold, answer)
             if without_name is not None:
@@ -87,6 +116,21 @@ def _equal_structures(gold: Structure, answer: Structure) -> bool:
         case (Grid(), _) | (_, Grid()):
             return False
     return _equal_by_math_verify(gold, answer)
+
+
+def _is_set(structure: Structure) -> bool:
+    return (isinstance(structure, Expression) and structure.text.strip() == r"\emptyset") or (
+        isinstance(structure, Listing) and structure.bracket == "set"
+    )
+
+
+def _equal_ratio(gold: Structure, answer: Structure) -> bool:
+    """3:4 is 3/4; what may be a time of day is only itself."""
+    ratio, value = (gold, answer) if isinstance(gold, Listing) else (answer, gold)
+    if not isinstance(ratio, Listing) or len(ratio.items) != 2 or _CLOCK.match(squeeze(_text(ratio))):
+        return False
+    first, second = map(_text, ratio.items)
+    return not has_words(_text(ratio)) and same_value(rf"\frac{{{first}}}{{{second}}}", _text(value))
 
 
 def _described(gold: Structure, answer: Structure) -> bool:
@@ -100,11 +144,21 @@ def _described(gold: Structure, answer: Structure) -> bool:
 
 def _equal_listings(gold: Listing, answer: Listing) -> bool:
     brackets = {gold.bracket, answer.bracket}
-    if len(gold.items) != len(answer.items):
+    if len(gold.items) != len(answer.items) or ("ratio" in brackets and len(brackets) > 1):
         return False
+    if "ratio" in brackets and any(_CLOCK.match(squeeze(_text(side))) for side in (gold, answer)):
+        return squeeze(_text(gold)) == squeeze(_text(answer))  # 7:05 is not 7:5
+    if gold.joined_by_or != answer.joined_by_or and any(
+        isinstance(item, Expression) and _RELATION.search(item.text) for item in gold.items
+    ):
+        return False  # x < a or y > b, x < a and y > b
+    if brackets <= {"none", "set", "round"}:
+        by_names = _equal_named_values(gold, answer)
+        if by_names is not None:
+            return by_names
     if brackets <= {"none", "set"}:
         if (
-            all(isinstance(item, Expression) and _is_label(item.text) for item in gold.items)
+            all(isinstance(item, Expression) and _is_word(item.text) for item in gold.items)
             and "set" not in brackets
         ):
             return _in_order(gold.items, answer.items)
@@ -112,13 +166,44 @@ def _equal_listings(gold: Listing, answer: Listing) -> bool:
     if "set" in brackets:
         return False
     if "none" in brackets:
-        return not brackets & {"left-open", "right-open"} and _in_order(gold.items, answer.items)
+        # [2,5] is an interval, and 2, 5 are two numbers.
+        listed = "round" in brackets or ("square" in brackets and len(gold.items) > 2)
+        return listed and _in_order(gold.items, answer.items)
     # With three or more entries it is no interval, and [1,2,3] is equal to (1,2,3).
     same_kind = len(brackets) == 1 or (len(gold.items) > 2 and brackets == {"round", "square"})
     return same_kind and _in_order(gold.items, answer.items)
 
 
-def _is_label(text: str) -> bool:
+def _equal_named_values(gold: Listing, answer: Listing) -> bool | None:
+    """`x=1, y=2` against values without names: in the order in which they are written, and against a tuple
+    in the order of the names. None where that is not the question."""
+    first, second = _named(gold.items), _named(answer.items)
+    if (first is None) == (second is None):
+        return None
+    named, other = (first, answer) if first is not None else (second, gold)
+    assert named is not None
+    if other.bracket == "round":
+        named = dict(sorted(named.items()))
+    if other.bracket == "set":
+        # Roots with indices are in no order; x and y are.
+        roots = all(re.fullmatch(r"x_\{\d\}", name) for name in named)
+        return None if roots else False
+    values = [read_structure(value) for value in named.values()]
+    return _in_order(values, other.items) if first is not None else _in_order(other.items, values)
+
+
+def _named(items: Sequence[Structure]) -> dict[str, str] | None:
+    """The values by name, if every item has a name of its own."""
+    named = {}
+    for item in items:
+        sides = split_top(item.text, _EQUALS) if isinstance(item, Expression) else []
+        if len(sides) != 2 or not is_label(sides[0]):
+            return None
+        named[squeeze(sides[0])] = sides[1]
+    return named if len(named) == len(items) > 1 else None
+
+
+def _is_word(text: str) -> bool:
     return choice(text) is not None or words(text) is not None
 
 
@@ -141,6 +226,12 @@ def _in_any_order(gold: Sequence[Structure], answer: Sequence[Structure]) -> boo
 
 
 def _equal_items(gold: Structure, answer: Structure) -> bool:
+    if _is_set(gold) != _is_set(answer):
+        return False  # {{1}} is not {1}
+    return _equal_parts(gold, answer)
+
+
+def _equal_parts(gold: Structure, answer: Structure) -> bool:
     if isinstance(gold, Expression) and isinstance(answer, Expression):
         if squeeze(gold.text) == squeeze(answer.text):
             return bool(gold.text)
@@ -156,7 +247,7 @@ def _equal_without_name(gold: Structure, answer: Structure) -> bool | None:
         if isinstance(side, Expression):
             for mark in (_EQUALS, _IN):
                 name, *rest = split_top(side.text, mark)
-                if len(rest) == 1 and _is_name(name):
+                if len(rest) == 1 and is_label(name, of_gold=side is gold):
                     value = read_structure(rest[0])
                     return (
                         _equal_structures(value, other) if side is gold else _equal_structures(other, value)
@@ -172,12 +263,15 @@ def _equal_expressions(gold: str, answer: str) -> bool:
     membership = _equal_memberships(gold, answer)
     if membership is not None:
         return membership
+    gold, answer = _without_rounding(gold), _without_rounding(answer)
+    if r"\approx" in answer and r"\approx" not in gold and "." not in gold:
+        return False  # about 5 is not 5; only a decimal may be about itself
     first, second = split_top(gold, _EQUALS), split_top(answer, _EQUALS)
     if len(first) > 1 or len(second) > 1:
         return _equal_chains(first, second)
     if _RELATION.search(gold) or _RELATION.search(answer):
         return _equal_relations(gold, answer)
-    return _equal_values(gold, answer)
+    return same_value(gold, answer)
 
 
 def _equal_memberships(gold: str, answer: str) -> bool | None:
@@ -185,7 +279,7 @@ def _equal_memberships(gold: str, answer: str) -> bool | None:
     if len(first) == len(second) or max(len(first), len(second)) != 2:
         return None
     membership = first if len(first) == 2 else second
-    if not _is_name(membership[0]):
+    if not is_name(membership[0]):
         return None
     return _equal_structures(read_structure(first[-1]), read_structure(second[-1]))
 
@@ -195,13 +289,15 @@ def _equal_chains(gold: list[str], answer: list[str]) -> bool:
     if len(gold) > 2 or not all(gold) or not all(answer):
         return False
     if len(gold) == 1:
-        values = answer[1:] if _is_name(answer[0]) else answer
+        if len(answer) == 2 and is_name(answer[1]) and not is_name(answer[0]):
+            answer = answer[::-1]  # 5 = x
+        values = answer[1:] if is_label(answer[0]) else answer
         return len(answer) <= 8 and all(_equal_sides(gold[0], value) for value in values)
     name, value = gold
-    if _is_name(name):
+    if is_label(name, of_gold=True):
         if len(answer) == 1:
             return _equal_sides(value, answer[0])
-        if squeeze(name) == squeeze(answer[0]):
+        if _same_name(name, answer[0]):
             return len(answer) <= 8 and all(_equal_sides(value, side) for side in answer[1:])
     if len(answer) != 2 or any(has_words(side) for side in (*gold, *answer)):
         return False
@@ -209,12 +305,27 @@ def _equal_chains(gold: list[str], answer: list[str]) -> bool:
     return proportional(first, second, sign_matters=False)
 
 
+def _same_name(gold: str, answer: str) -> bool:
+    """y is also what f(x) is called."""
+    first, second = squeeze(gold), squeeze(answer)
+    return first == second or {first, second} == {"y", "f(x)"}
+
+
 def _equal_sides(gold: str, answer: str) -> bool:
-    return _equal_items(read_structure(gold), read_structure(answer))
+    return _equal_parts(read_structure(gold), read_structure(answer))
 
 
-def _is_name(text: str) -> bool:
-    return bool(_NAME.match(text)) and text not in _NOT_NAMES
+def _without_rounding(text: str) -> str:
+    r"""`\sqrt{2} \approx 1.414` without its rounding, if that is right in every digit it has."""
+    exact, *rounded = split_top(text, _APPROX)
+    if len(rounded) != 1 or not exact or is_name(exact):
+        return text
+    number = read_rational(rounded[0])
+    value = number_value(split_top(exact, _EQUALS)[-1])
+    if number is None or value is None:
+        return text
+    _, _, decimals = rounded[0].strip().partition(".")
+    return exact if abs(value - number.value) <= Fraction(1, 2 * 10 ** len(decimals)) else text
 
 
 def _equal_relations(gold: str, answer: str) -> bool:
@@ -224,10 +335,10 @@ def _equal_relations(gold: str, answer: str) -> bool:
     if has_words(gold) or has_words(answer) or not all(first) or not all(second):
         return False
     if signs and other_signs and len(first) == len(second):
-        if signs == other_signs and all(map(_equal_values, first, second)):
+        if signs == other_signs and all(map(same_value, first, second)):
             return True
         flipped = [_FLIPPED[sign] for sign in reversed(other_signs)]
-        if signs == flipped and all(map(_equal_values, first, reversed(second))):
+        if signs == flipped and all(map(same_value, first, reversed(second))):
             return True
         if len(signs) == 1:
             left, right = f"({first[0]})-({first[1]})", f"({second[0]})-({second[1]})"
@@ -236,57 +347,6 @@ def _equal_relations(gold: str, answer: str) -> bool:
             return signs == flipped and proportional(left, f"-({right})", sign_matters=True)
         return False
     return math_verify_equal(gold, answer)
-
-
-def _equal_values(gold: str, answer: str) -> bool:
-    """Numbers, with a base, unit or percent sign beside them, then expressions."""
-    based = _equal_bases(gold, answer)
-    if based is not None:
-        return based
-    (gold, unit), (answer, other_unit) = split_unit(gold), split_unit(answer)
-    if unit and other_unit and unit != other_unit:
-        return False
-    first, second = read_rational(gold), read_rational(answer)
-    if first is not None and second is not None:
-        return _equal_numbers(first, second)
-    if has_words(gold) or has_words(answer) or "%" in gold or "%" in answer:
-        return False
-    verdict = equal_values(gold, answer, _tolerance(gold, answer, first))
-    return math_verify_equal(gold, answer) if verdict is None else verdict
-
-
-def _equal_bases(gold: str, answer: str) -> bool | None:
-    first, second = _BASE.match(squeeze(gold)), _BASE.match(squeeze(answer))
-    if first is None and second is None:
-        return None
-    if first is None:
-        return False
-    return first[1].lower() == (second[1] if second else squeeze(answer)).lower() and (
-        second is None or first[2] == second[2]
-    )
-
-
-def _equal_numbers(gold: Rational, answer: Rational) -> bool:
-    if gold.percent == answer.percent:
-        return _same_number(gold, answer)
-    hundredth = Fraction(1, 100)
-    left = Rational(gold.value * hundredth, gold.decimal) if gold.percent else gold
-    right = Rational(answer.value * hundredth, answer.decimal) if answer.percent else answer
-    return _same_number(left, right) or (abs(gold.value) >= 1 and _same_number(gold, answer))
-
-
-def _same_number(gold: Rational, answer: Rational) -> bool:
-    if gold.value == answer.value:
-        return True
-    if not (gold.decimal or answer.decimal) or (gold.integer and abs(gold.value) < _EXACT_BELOW):
-        return False
-    return abs(gold.value - answer.value) <= RELATIVE_ERROR * abs(gold.value)
-
-
-def _tolerance(gold: str, answer: str, number: Rational | None) -> float | None:
-    if number is not None and number.integer and abs(number.value) < _EXACT_BELOW:
-        return None
-    return float(RELATIVE_ERROR) if re.search(r"\d\.\d|\.\d", gold + " " + answer) else None
 
 
 def _equal_by_math_verify(gold: Structure, answer: Structure) -> bool:
@@ -301,6 +361,7 @@ _OPEN_CLOSE = {
     "square": ("[", "]"),
     "left-open": ("(", "]"),
     "right-open": ("[", ")"),
+    "ratio": ("", ""),
 }
 
 
@@ -310,7 +371,11 @@ def _text(structure: Structure) -> str:
             return structure.text
         case Listing():
             opening, closing = _OPEN_CLOSE[structure.bracket]
-            return opening + ",".join(map(_text, structure.items)) + closing
+            return (
+                opening
+                + (":" if structure.bracket == "ratio" else ",").join(map(_text, structure.items))
+                + closing
+            )
         case Union():
             return r"\cup ".join(map(_text, structure.parts))
         case Grid():

@@ -6,16 +6,18 @@ The rules, in the order in which they are tried (docs/judges.md gives examples o
     score zero. Both sides are brought into one spelling (`latex.py`). The same text is the same answer;
     beyond 2,000 characters nothing else is tried.
 2.  Words (`words.py`): letter for letter. A choice is its capital letter. Lists of words keep their order.
+    Sets of real numbers (`real_sets.py`): interval, inequality and set-builder are one and the same.
 3.  Structure (`structure.py`): tuples and intervals in order and with their brackets; sets, unions and
     lists without brackets in any order; matrices cell by cell; a set of one item is that item; a list
-    matches a tuple in the same order; the counts always agree. `1 or 2` is a list of two, so a hedge
-    never counts as the one answer it contains.
-4.  Names: `x = 5` is 5, and another name is another answer. In a chain `a = b = c` every side but a
-    leading name must be the gold. `x \in S` is S.
+    matches a tuple in the same order; values belong to their names; the counts always agree. `1 or 2` is a
+    list of two, so a hedge never counts as the one answer it contains.
+4.  Names (`names.py`): `x = 5` and `AB = 5` are 5, and another name is another answer. In a chain
+    `a = b = c` every side but a leading name must be the gold. `x \in S` is S.
 5.  Rational numbers are compared exactly (`rationals.py`). A decimal may stand for a value if the relative
     error is at most 1e-6, but for an integer below 10^15 only if it is that integer.
-6.  Percent: 50% is 50% and 1/2; it is also 50 if the gold is 1 or more. Units (`units.py`): dropped if on
-    one side only, otherwise the same. A base (`52_8`) may be left out, never added or changed.
+6.  Percent: 50% is 50% and 1/2; it is also 50 if the gold is 1 or more. Units and currencies (`units.py`):
+    dropped if on one side only, otherwise the same; a scale word is part of the number. A base (`52_8`) may
+    be left out, never added or changed (`values.py`).
 7.  Expressions by value, equations and inequalities up to a constant factor, everything else by
     math-verify's comparison (`symbolic.py`).
 """

@@ -1,58 +1,53 @@
-r"""Expressions compared by value: math-verify's parser, then evaluation to many digits.
+r"""Expressions compared by value: parsed (`parser.py`), then evaluation to many digits.
 
 Two expressions with variables are equal if they agree at fixed points to twenty digits; two without
-variables if they agree to thirty, or to a relative error of 1e-6 where one is a decimal. Relative, so
-that tiny and huge numbers are told apart. Whatever cannot be evaluated (sets, inequalities, infinite
-sums) goes to math-verify's own comparison.
+variables if they agree to 110 (25 with integrals and sums), or to a relative error of 1e-6 where one is a
+decimal. Relative, so that tiny and huge numbers are told apart. Whatever cannot be evaluated (sets,
+inequalities, infinite sums) goes to math-verify's own comparison.
 
-What its parser would drop although it matters (primes, transposes) is not given to it; letter case is kept.
+Where an absolute value, a root, a logarithm or a rounding depends on a variable, the points have every
+variable negative once alone and once with all others: `\sqrt{m^{2}}` is `|m|` and not `m`. Roots live in the
+real numbers: a point at which a side is not real only counts if the sides agree there, and the cube
+root of -8 is -2. With `i` in the expression, everything is complex.
 """
 
-import re
 import zlib
-from functools import lru_cache
+from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
-_UNREADABLE = re.compile(
-    r"'|!\s*!|\\prime|\\top|\^\{(?:T|\\ast|\*|\\dagger|c|C|\\circ)\}|\\dagger|\\[lcvdi]?dots|\.\.|\\text|\\bmod|\\pmod"
-    r"|\\gcd|\\lcm|\\operatorname|\\overline|\\bar|\\hat|\\tilde|\\vec|\d \d|\\to(?![A-Za-z])|[^\x00-\x7f]"
-)
-_MAX_DEPTH = 15
+from agon.judges.math.parser import parse
+
 _POINTS = 4
 _TRIALS = 10
-_EXACT_DIGITS = 60
+_MAX_SIGNS = 4
+_MAX_ZEROS = 8
+_SCALES = [
+    Fraction(1),
+    Fraction(1, 3),
+    Fraction(5),
+    Fraction(60),
+    Fraction(900),
+]  # sizes are up to 2.8 times that
+_EXACT_DIGITS = 120
 _POINT_DIGITS = 35
 
 
-def readable(text: str) -> bool:
-    """Whether the parser reads all of this correctly."""
-    depth = deepest = 0
-    for character in text:
-        depth += (character in "([{") - (character in ")]}")
-        deepest = max(deepest, depth)
-    return depth == 0 and deepest <= _MAX_DEPTH and not _UNREADABLE.search(text)
+def number_value(text: str) -> Fraction | None:
+    """The value of an expression without variables to thirty digits, None if it has none."""
+    import sympy
 
-
-@lru_cache(maxsize=512)
-def parse(text: str) -> Any:
-    """The sympy object of a normalised expression, or None."""
-    if not readable(text):
+    parsed = parse(text)
+    if not isinstance(parsed, sympy.Expr):
         return None
-    from latex2sympy2_extended.latex2sympy2 import ConversionConfig, latex2sympy
-
-    config = ConversionConfig(lowercase_symbols=False, interpret_as_mixed_fractions=False)
-    # `\log` without a base is the natural one, as in most of mathematics.
-    text = text.replace(r"\cr", r"\\")
-    text = re.sub(r"\\log(?![A-Za-z]|\s*_)", r"\\ln", text)
+    prepared = _prepared(parsed)
+    if prepared.free_symbols or prepared.has(sympy.oo, sympy.zoo, sympy.nan):
+        return None
     try:
-        parsed = latex2sympy(
-            text, is_real=None, convert_degrees=False, normalization_config=None, conversion_config=config
-        )
-    except MemoryError:
-        raise
-    except Exception:  # its parser raises whatever it met: syntax, type and attribute errors
+        value = sympy.N(prepared, 30, maxn=200)
+    except (TypeError, ValueError, ArithmeticError, AttributeError, NotImplementedError):
         return None
-    return parsed if not isinstance(parsed, (list, str)) else None
+    return Fraction(str(value)) if value.is_Float or value.is_Rational else None
 
 
 def equal_values(gold: str, answer: str, tolerance: float | None) -> bool | None:
@@ -91,9 +86,11 @@ def proportional(gold: str, answer: str, sign_matters: bool) -> bool:
         return False
     ratio = None
     agreed = 0
-    for trial in range(_TRIALS):
-        value, other = _value_at(first, trial), _value_at(second, trial)
+    for point in _points(first, second):
+        (value, defined), (other, other_defined) = _value_at(first, point), _value_at(second, point)
         if value is None or other is None or value == 0 or other == 0:
+            continue
+        if not (defined and other_defined) and _undecided(first, second, (False, False)):
             continue
         if ratio is None:
             ratio = value / other
@@ -125,11 +122,33 @@ def _prepared(expression: Any) -> Any:
         r"\Gamma": sympy.gamma,
         "erf": sympy.erf,
     }
-    expression = expression.subs({sympy.Symbol("i"): sympy.I})
-    return expression.replace(
-        lambda part: isinstance(part, AppliedUndef) and part.func.__name__ in known,
-        lambda part: known[part.func.__name__](*part.args),
-    )
+    if sympy.Symbol("i") in expression.free_symbols:
+        expression = expression.subs({sympy.Symbol("i"): sympy.I})
+    if expression.has(AppliedUndef):
+        expression = expression.replace(
+            lambda part: isinstance(part, AppliedUndef) and part.func.__name__ in known,
+            lambda part: known[part.func.__name__](*part.args),
+        )
+    return expression if expression.has(sympy.I) else _with_real_roots(expression)
+
+
+def _with_real_roots(expression: Any) -> Any:
+    """The cube root of -8 is -2, as in school, and not a complex number."""
+    import sympy
+
+    def is_odd_root(part: Any) -> bool:
+        exponent = part.exp if isinstance(part, sympy.Pow) else None
+        return bool(
+            isinstance(exponent, sympy.Rational)
+            and exponent.q % 2 == 1
+            and exponent.q > 1
+            and part.base.is_number
+            and part.base.is_negative
+        )
+
+    if not any(is_odd_root(part) for part in expression.atoms(sympy.Pow)):
+        return expression
+    return expression.replace(is_odd_root, lambda part: (-1) ** part.exp.p * (-part.base) ** part.exp)
 
 
 def _with_rationals(expression: Any) -> Any:
@@ -146,50 +165,195 @@ def _equal_numbers(first: Any, second: Any, tolerance: float | None) -> bool | N
 
     if first.is_zero or second.is_zero:
         return bool((first - second).equals(0))
-    values = [_number(sympy.N(expression, _EXACT_DIGITS, maxn=400)) for expression in (first, second)]
+    # Digits of an integral or a sum are expensive; elsewhere e^{108} is not e^{108} + 1.
+    costly = any(side.has(sympy.Integral, sympy.Sum, sympy.Product, sympy.Limit) for side in (first, second))
+    digits = _POINT_DIGITS if costly else _EXACT_DIGITS
+    values = [_number(sympy.N(expression, digits, maxn=400)) for expression in (first, second)]
     if values[0] is None or values[1] is None:
         return None
-    return _close(values[0], values[1], tolerance or 1e-30)
+    return _close(values[0], values[1], tolerance or 10.0 ** (10 - digits))
 
 
 def _equal_at_points(first: Any, second: Any) -> bool | None:
-    agreed = 0
-    for trial in range(_TRIALS):
-        values = _value_at(first, trial), _value_at(second, trial)
-        if values[0] is None or values[1] is None:
-            continue
-        if not _close(values[0], values[1], 1e-20):
-            return False
-        agreed += 1
-        if agreed == _POINTS:
+    import sympy
+
+    agreed, unclear = 0, False
+    points = _points(first, second)
+    smooth = _is_smooth(first) and _is_smooth(second)
+    # All signs where they matter, and integers too where something is rounded.
+    rounded = first.has(sympy.floor, sympy.ceiling) or second.has(sympy.floor, sympy.ceiling)
+    must_try = 0 if smooth else len(points) - (0 if rounded else _POINTS)
+    for tried, point in enumerate(points):
+        if agreed >= _POINTS and tried >= must_try:
             return True
-    return None
+        (value, defined), (other, other_defined) = _value_at(first, point), _value_at(second, point)
+        if value is None or other is None:
+            continue
+        if _close(value, other, 1e-20):
+            agreed += 1
+        elif _undecided(first, second, (defined, other_defined)):
+            unclear = True
+        else:
+            return False
+    return True if agreed >= _POINTS else False if unclear else None
 
 
-def _value_at(expression: Any, trial: int) -> Any:
-    """The value at a point that depends only on the trial and on each variable's name."""
+def _is_smooth(expression: Any) -> bool:
+    """Whether agreement at a few points settles it, whatever the signs of the variables are."""
+    import sympy
+
+    kinked = (sympy.Abs, sympy.sign, sympy.Max, sympy.Min, sympy.floor, sympy.ceiling, sympy.log, sympy.Mod)
+    return not any(part.free_symbols for part in expression.atoms(*kinked)) and not any(
+        part.base.free_symbols and not part.exp.is_Integer for part in expression.atoms(sympy.Pow)
+    )
+
+
+def _roots(expression: Any) -> list[Any]:
+    """The powers that are not real where their base is negative."""
+    import sympy
+
+    return [
+        part
+        for part in expression.atoms(sympy.Pow)
+        if part.base.free_symbols and not (part.exp.is_Rational and part.exp.q % 2 == 1)
+    ]
+
+
+def _undecided(first: Any, second: Any, defined: tuple[bool, bool]) -> bool:
+    r"""Whether a disagreement at a point says nothing, because a side is not real there.
+
+    With roots one such side is enough: \sqrt{ab} and \sqrt{a}\sqrt{b} agree wherever both are real. With
+    logarithms it takes both: \ln x^2 is defined where 2\ln x is not, and the two are told apart.
+    """
+    import sympy
+
+    if first.has(sympy.I) or second.has(sympy.I):
+        return False
+    return not any(defined) if first.has(sympy.log) or second.has(sympy.log) else not all(defined)
+
+
+def _points(first: Any, second: Any) -> list[dict[Any, Any]]:
+    """Points that depend only on the names of the variables, in the order in which they are tried.
+
+    Where signs matter: all positive and all negative, small and large (x^2 + x is negative between -1 and 0,
+    100 - x beyond 100). With one variable, close to each other and between zeros; with
+    several, each alone with its sign and alone without it, so that |bc| is seen in a + |bc|. Last, integers:
+    for sums up to n, and the like.
+    """
+    import sympy
+
+    symbols = sorted(first.free_symbols | second.free_symbols, key=str)
+    everything = frozenset(symbols)
+    if _is_smooth(first) and _is_smooth(second):
+        tried = [
+            _point(
+                symbols, trial, frozenset(s for s in symbols if trial % 2 and _seed(f"{s}/{trial}") & 0x10000)
+            )
+            for trial in range(_TRIALS - _POINTS)
+        ]
+        return tried + _integer_points(symbols)
+    # A variable in an exponent takes for ever at large numbers.
+    scales = _SCALES[:-2] if _has_powers(first) or _has_powers(second) else _SCALES
+    if len(symbols) == 1:
+        halves = [sympy.Rational(2 * number + 1, 2) for number in range(-4, 4)]
+        tried = [{symbols[0]: value} for value in (*halves, *_between_zeros((first, second), symbols[0]))]
+        scales = [scale for scale in scales if scale not in (1, 5)]
+    else:
+        tried = []
+        for turn in (0, 1):  # m^n - m is negative where m is large and n small
+            sizes = [
+                _point(symbols, 10 + turn, frozenset(), scale) for scale in (Fraction(5), Fraction(1, 3))
+            ]
+            tried.append({symbol: sizes[(at + turn) % 2][symbol] for at, symbol in enumerate(symbols)})
+        for index, symbol in enumerate(symbols[:_MAX_SIGNS], 1):
+            tried.append(_point(symbols, 2 * index, frozenset([symbol]), scale=Fraction(4)))
+            tried.append(_point(symbols, 2 * index + 1, everything - {symbol}, scale=Fraction(1, 3)))
+    for index, scale in enumerate(scales):
+        tried.append(_point(symbols, 20 + 2 * index, frozenset(), scale))
+        tried.append(_point(symbols, 21 + 2 * index, everything, scale))
+    return tried + _integer_points(symbols)
+
+
+def _between_zeros(sides: tuple[Any, Any], symbol: Any) -> list[Any]:
+    """Points on both sides of every zero of what stands in bars or is squared under a root: n(2n + 1) is
+    negative between -1/2 and 0 only."""
+    import sympy
+
+    inside = {part.args[0] for side in sides for part in side.atoms(sympy.Abs)}
+    for root in (part for side in sides for part in side.atoms(sympy.Pow) if part.exp == sympy.S.Half):
+        inside |= {part.base for part in root.base.atoms(sympy.Pow) if part.exp == 2}
+    places: list[float] = []
+    for argument in sorted(inside, key=str)[:_MAX_ZEROS]:
+        try:
+            zeros = sympy.Poly(argument, symbol).nroots(n=8, maxsteps=50)
+        except MemoryError:
+            raise
+        except Exception:  # no polynomial, or mpmath's search for its zeros did not converge
+            continue
+        places += [float(sympy.re(zero)) for zero in zeros[:_MAX_ZEROS] if abs(sympy.im(zero)) < 1e-6]
+    places.sort()
+    ends = [places[0] - 1, *places, places[-1] + 1] if places else []
+    return [
+        sympy.Rational(round(500 * (low + high)), 1000) for low, high in pairwise(ends) if high - low > 0.01
+    ]
+
+
+def _has_powers(expression: Any) -> bool:
+    import sympy
+
+    return expression.has(sympy.exp) or any(part.exp.free_symbols for part in expression.atoms(sympy.Pow))
+
+
+def _point(
+    symbols: list[Any], trial: int, negative: frozenset[Any], scale: Fraction = Fraction(1)
+) -> dict[Any, Any]:
+    import sympy
+
+    point = {}
+    for symbol in symbols:
+        size = scale * Fraction(_seed(f"{symbol}/{trial}") % 9973 + 1200, 4001)
+        signed = -size if symbol in negative else size
+        point[symbol] = sympy.Rational(signed.numerator, signed.denominator)
+    return point
+
+
+def _integer_points(symbols: list[Any]) -> list[dict[Any, Any]]:
+    import sympy
+
+    return [
+        {symbol: sympy.Integer(2 + (_seed(symbol) + trial) % 7) for symbol in symbols}
+        for trial in range(_TRIALS - _POINTS, _TRIALS)
+    ]
+
+
+def _seed(name: Any) -> int:
+    return zlib.crc32(str(name).encode())
+
+
+def _value_at(expression: Any, point: dict[Any, Any]) -> tuple[Any, bool]:
+    """The value at a point, None if there is none, and whether it is real all the way through."""
     import sympy
     from sympy.core.function import AppliedUndef
 
-    def coordinate(symbol: Any) -> Any:
-        if trial >= 6:  # for sums and products up to n, and the like
-            return sympy.Integer(2 + (zlib.crc32(str(symbol).encode()) + trial) % 7)
-        seed = zlib.crc32(f"{symbol}/{trial}".encode())
-        size = sympy.Rational(seed % 9973 + 1200, 4001)
-        return -size if trial in (1, 3, 5) and seed & 0x10000 else size
-
     def unknown_function(part: Any) -> Any:
         """A value that depends on the function's name and its arguments."""
-        seed = sympy.Rational(zlib.crc32(part.func.__name__.encode()) % 997 + 100, 499)
+        seed = sympy.Rational(_seed(part.func.__name__) % 997 + 100, 499)
         return sympy.cos(seed + sum((index + seed) * value for index, value in enumerate(part.args, 1)))
 
     try:
-        point = {symbol: coordinate(symbol) for symbol in expression.free_symbols}
-        value = expression.subs(point, simultaneous=True)
-        value = value.replace(lambda part: isinstance(part, AppliedUndef), unknown_function)
-        return _number(sympy.N(value, _POINT_DIGITS, maxn=200))
+        value = expression.subs(
+            {symbol: point[symbol] for symbol in expression.free_symbols}, simultaneous=True
+        )
+        if value.has(AppliedUndef):
+            value = value.replace(lambda part: isinstance(part, AppliedUndef), unknown_function)
+        if not expression.has(sympy.I):
+            value = _with_real_roots(value)
+        defined = not value.has(sympy.I) and all(
+            part.base.subs(point).is_nonnegative is not False for part in _roots(expression)
+        )
+        return _number(sympy.N(value, _POINT_DIGITS, maxn=200)), defined
     except (TypeError, ValueError, ArithmeticError, AttributeError, NotImplementedError):
-        return None
+        return None, False
 
 
 def _number(value: Any) -> Any:

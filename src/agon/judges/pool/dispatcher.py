@@ -1,23 +1,21 @@
 """The thread of a pool that assigns answers to workers, enforces deadlines and replaces dead workers."""
 
 import contextlib
-import os
 import selectors
 import socket
 import threading
 import time
 from collections import deque
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from agon.errors import InputError
-from agon.game.problem import Problem
 from agon.game.verdict import Verdict
 from agon.judges.judge import Judge
 from agon.judges.limits import Limits, PoolCounts
 from agon.judges.pool.fork_server_client import START_TIMEOUT, ForkServerClient, pickled
-from agon.judges.pool.framing import DisconnectedError, ReplyReader, Request, WorkerSpec, send_request
+from agon.judges.pool.framing import DisconnectedError, Request, WorkerSpec, send_request
+from agon.judges.pool.worker import Job, Worker
 
 # A verdict is overdue after twice the usual time plus twice its spread. Where all verdicts take equally
 # long, 5% of hanging ones then cost a tenth of the throughput; where some are slow, they get their time.
@@ -27,26 +25,13 @@ _MIN_OVERDUE_SECONDS = 0.02
 _LEARNING_RATE = 0.05
 _FIRST_GUESS_SECONDS = 0.02
 _SPARE_WORKERS = 1
-
-
-@dataclass(frozen=True)
-class Job:
-    """One answer and the future of its verdict."""
-
-    problem: Problem
-    answer: str
-    future: Future[Verdict]
-
-
-@dataclass(eq=False)
-class _Worker:
-    socket: socket.socket
-    reader: ReplyReader = field(default_factory=ReplyReader)
-    pid: int | None = None  # None until it has reported
-    job: Job | None = None
-    started: float = 0.0
-    overdue: bool = False
-    low_priority: bool = False
+_TURN_SECONDS = 0.1
+# A timeout is tried again if for this share of its time the verdict had waited for a CPU: a busy machine
+# also makes computing itself slower (measured: up to 1.8 times beside two busy processes).
+_BUSY_SHARE = 0.2
+# Second tries are for the rare right answer. Where many answers hang, they would only double the cost.
+_RETRIES_PER_VERDICT = 0.02
+_MIN_RETRIES = 3
 
 
 class Dispatcher:
@@ -61,7 +46,8 @@ class Dispatcher:
         self.counts = PoolCounts()
         self._lock = threading.Lock()
         self._waiting: deque[Job] = deque()
-        self._workers: list[_Worker] = []
+        self._second_tries: deque[Job] = deque()
+        self._workers: list[Worker] = []
         self._selector = selectors.DefaultSelector()
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._wake_receiver.setblocking(False)
@@ -107,6 +93,7 @@ class Dispatcher:
                 for key, _ in self._selector.select(self._seconds_to_next_check()):
                     self._dispatch(key)
                 self._check_deadlines()
+                self._share_slots()
         except BaseException as fault:
             self._fail_pool(f"The judge pool failed: {type(fault).__name__}: {fault}")
             raise
@@ -131,18 +118,23 @@ class Dispatcher:
         overdue = min(sum(worker.overdue for worker in self._workers), self._limits.max_overdue)
         wanted = self._slots + overdue + _SPARE_WORKERS
         for _ in range(wanted - len(self._workers)):
-            worker = _Worker(self._fork_server.fork())
+            worker = Worker(self._fork_server.fork())
             self._workers.append(worker)
             self._selector.register(worker.socket, selectors.EVENT_READ, worker)
         idle = [worker for worker in self._workers if worker.pid is not None and worker.job is None]
         for _ in range(len(self._workers) - wanted):
             if idle:  # an overdue worker has finished after all, and another has its slot
                 self._remove(idle.pop())
-        busy = sum(worker.job is not None for worker in self._workers) - overdue
-        for worker in idle[: max(0, self._slots - busy)]:
+        busy = [worker for worker in self._workers if worker.job is not None]
+        if any(worker.job.second_try for worker in busy if worker.job):
+            return  # it is tried alone
+        for worker in idle[: max(0, self._slots - len(busy) + overdue)]:
             job = self._next_job()
             if job is None:
+                if self._second_tries and not busy:
+                    self._assign(worker, self._second_tries.popleft())
                 return
+            busy.append(worker)
             self._assign(worker, job)
 
     def _next_job(self) -> Job | None:
@@ -153,50 +145,57 @@ class Dispatcher:
                     return job
         return None
 
-    def _assign(self, worker: _Worker, job: Job) -> None:
-        worker.job, worker.started = job, time.monotonic()
+    def _assign(self, worker: Worker, job: Job) -> None:
+        worker.begin(job, self._limits.deadline)
         try:
             send_request(worker.socket, Request(job.problem, job.answer))
         except OSError:
             self._worker_died(worker, "The judge's worker died before it could read the answer.")
         except Exception as fault:  # metadata that cannot be pickled is the caller's fault, not the pool's
-            worker.job = None
+            worker.finish()
             self._deliver(job, Verdict(False, "error", f"The problem cannot be sent to a worker: {fault}"))
 
-    def _read(self, worker: _Worker) -> None:
+    def _read(self, worker: Worker) -> None:
         try:
             worker.reader.feed(worker.socket)
             while (reply := worker.reader.take()) is not None:
                 self._handle(worker, reply)
-        except (DisconnectedError, OSError, ValueError):
+        except (DisconnectedError, OSError, ValueError, KeyError, TypeError):
             self._worker_died(worker, "The judge's worker died (out of memory, or a crash).")
 
-    def _handle(self, worker: _Worker, reply: dict[str, Any]) -> None:
+    def _handle(self, worker: Worker, reply: dict[str, Any]) -> None:
+        waited = float(reply["waited"]) - worker.waited_before
+        worker.waited_before = float(reply["waited"])
         if "pid" in reply:
             worker.pid = reply["pid"]
             return
-        job, worker.job = worker.job, None
+        running = worker.running_seconds()
+        job = worker.finish()
         if reply["broken"]:
             self.counts = replace(self.counts, crashes=self.counts.crashes + 1)
         if job is not None:
             verdict = Verdict.from_dict(reply["verdict"])
+            own = max(0.0, min(verdict.seconds, running) - waited)
+            verdict = replace(verdict, seconds=own)
             self._update_usual_time(min(verdict.seconds, self._limits.patience))
             self._deliver(job, verdict)
-        worker.overdue = False
-        if reply["exiting"] or worker.low_priority:  # a process cannot raise its priority again
+        if reply["exiting"]:
             self._remove(worker)
 
     def _seconds_to_next_check(self) -> float | None:
-        now = time.monotonic()
-        times = [worker.started + self._limits.deadline for worker in self._workers if worker.job]
-        times += [
-            worker.started + self._overdue_after()
-            for worker in self._workers
-            if worker.job and not worker.overdue
-        ]
+        """Until a verdict is overdue, or its own time must be measured. Nothing happens to a paused one."""
+        left = []
+        for worker in self._workers:
+            if worker.job and not worker.paused:
+                running = worker.running_seconds()
+                left.append(worker.due - running)
+                if not worker.overdue and not worker.job.second_try:
+                    left.append(max(worker.overdue_check, self._overdue_after()) - running)
+            elif worker.paused and not self._waiting:
+                left.append(_TURN_SECONDS)
         if not self._fork_server.ready:
-            times.append(self._fork_server.start_deadline)
-        return max(0.0, min(times) - now) if times else None
+            left.append(self._fork_server.start_deadline - time.monotonic())
+        return max(0.0, min(left)) if left else None
 
     def _update_usual_time(self, seconds: float) -> None:
         """Running mean and variance of the time of a verdict; recent verdicts count most."""
@@ -213,29 +212,60 @@ class Dispatcher:
         if not self._fork_server.ready and now > self._fork_server.start_deadline:
             self._fail_pool(f"The judge did not start within {START_TIMEOUT:.0f} seconds.")
         for worker in list(self._workers):
-            job, seconds = worker.job, now - worker.started
-            if job is None:
+            if worker.job is None or worker.paused:
                 continue
-            if seconds >= self._limits.deadline:
-                worker.job = None
-                how = " at low priority, while other answers waited" if worker.low_priority else ""
-                sentence = f"No verdict within {self._limits.deadline:g} seconds{how}."
-                self._deliver(job, Verdict(False, "timeout", sentence, seconds))
-                self._remove(worker)
-            elif seconds >= self._overdue_after():
-                worker.overdue = True
-                if self._waiting and not worker.low_priority:
-                    self._lower_priority(worker)
+            running = worker.running_seconds()
+            if running >= worker.due:
+                self._measure(worker, running)
+            elif not worker.overdue and not worker.job.second_try and running >= worker.overdue_check:
+                self._check_overdue(worker, running)
 
-    def _lower_priority(self, worker: _Worker) -> None:
-        """While other answers wait, an overdue worker gets only CPU time that nobody else wants. A verdict
-        that is merely slow keeps its full share as long as nothing is waiting."""
-        worker.low_priority = True
-        if worker.pid is not None:
-            # Not for its children: a program in a sandbox has time limits of its own.
-            with contextlib.suppress(OSError):
-                policy = os.SCHED_IDLE | os.SCHED_RESET_ON_FORK
-                os.sched_setscheduler(worker.pid, policy, os.sched_param(0))
+    def _check_overdue(self, worker: Worker, running: float) -> None:
+        """In time of its own: on a busy machine every verdict takes longer than usual."""
+        left = self._overdue_after() - running
+        if left <= 0:
+            left += worker.waited_itself()
+            worker.overdue = left <= 0
+            worker.overdue_check = running + max(0.005, left)
+
+    def _measure(self, worker: Worker, running: float) -> None:
+        """End a verdict that has used up its own time, or the wall time that stands behind it."""
+        deadline, waited = self._limits.deadline, worker.waited_seconds()
+        own = running - waited
+        if own < deadline and running < deadline * self._limits.wall_factor:
+            worker.due = running + max(0.01, deadline - own)
+            return
+        job = worker.finish()
+        assert job is not None
+        self._remove(worker)
+        counts = self.counts
+        allowed = max(_MIN_RETRIES, _RETRIES_PER_VERDICT * counts.verdicts)
+        if waited > _BUSY_SHARE * running and not job.second_try and counts.retries < allowed:
+            job.second_try = True
+            self.counts = replace(counts, retries=counts.retries + 1)
+            self._second_tries.append(job)
+            return
+        waiting = f", {waited:.1f} more without a CPU" if waited >= 0.1 else ""
+        again = " at the second try" if job.second_try else ""
+        sentence = f"No verdict within {own:.1f} seconds of its own{waiting}{again}."
+        self._deliver(job, Verdict(False, "timeout", sentence, own))
+
+    def _share_slots(self) -> None:
+        """Overdue verdicts that compute are paused while other answers wait, and when none does they take
+        turns in the slots that are free. Beyond `max_overdue` some have slots in any case."""
+        overdue = [worker for worker in self._workers if worker.job is not None and worker.overdue]
+        if not overdue:
+            return
+        computing = [worker for worker in overdue if worker.paused or worker.computes()]
+        free = max(0, len(overdue) - self._limits.max_overdue)
+        if not self._waiting:
+            free = self._slots - sum(w.job is not None and not w.overdue for w in self._workers)
+        computing.sort(key=lambda worker: (worker.level(), worker.started))
+        for number, worker in enumerate(computing):
+            if number < free:
+                worker.resume()
+            else:
+                worker.pause()
 
     def _deliver(self, job: Job, verdict: Verdict) -> None:
         counts = self.counts
@@ -247,14 +277,14 @@ class Dispatcher:
         )
         job.future.set_result(verdict)
 
-    def _worker_died(self, worker: _Worker, sentence: str) -> None:
-        job, worker.job = worker.job, None
+    def _worker_died(self, worker: Worker, sentence: str) -> None:
+        job = worker.finish()
         if job is not None:
             self.counts = replace(self.counts, crashes=self.counts.crashes + 1)
             self._deliver(job, Verdict(False, "error", sentence, time.monotonic() - worker.started))
         self._remove(worker)
 
-    def _remove(self, worker: _Worker) -> None:
+    def _remove(self, worker: Worker) -> None:
         """Take a worker out of the pool and have it killed, if it still runs."""
         if worker not in self._workers:
             return
@@ -307,9 +337,10 @@ class Dispatcher:
             self._closed = True
             waiting = list(self._waiting)
             self._waiting.clear()
-        for worker in list(self._workers):
-            if worker.job is not None:
-                self._fail_job(worker.job)
+            running = [*self._second_tries, *(worker.job for worker in self._workers if worker.job)]
+        for job in running:
+            self._fail_job(job)
+        for worker in self._workers:
             worker.socket.close()
         for job in waiting:
             if job.future.set_running_or_notify_cancel():

@@ -31,6 +31,7 @@ from agon.judges.pool.framing import (
     receive_request,
     send_reply,
 )
+from agon.judges.proc import waited_by_this_process
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -102,8 +103,6 @@ def _set_up_worker(server_pid: int, memory_bytes: int) -> None:
     Only the soft limit is lowered: a sandbox that a worker starts sets limits of its own. Orphans of a
     sandbox become children of the worker, which reaps them; not every container's first process does.
     """
-    # Not a session: Linux divides the CPU between sessions first, so in a session of its own a worker
-    # could not be given a lower priority than the other workers.
     os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -116,7 +115,7 @@ def _set_up_worker(server_pid: int, memory_bytes: int) -> None:
 
 def serve(pool: socket.socket, judge: Judge, verdicts: int) -> None:
     """Judge one request after another until the pool disconnects or a fresh worker is due."""
-    send_reply(pool, {"pid": os.getpid()})
+    send_reply(pool, {"pid": os.getpid(), "waited": waited_by_this_process()})
     max_bytes = _resident_bytes() + _MAX_GROWTH_BYTES
     for number in range(verdicts):
         try:
@@ -128,7 +127,8 @@ def serve(pool: socket.socket, judge: Judge, verdicts: int) -> None:
         seconds = time.monotonic() - started
         exiting = broken or number == verdicts - 1 or _resident_bytes() > max_bytes
         fields = {**verdict.to_dict(), "seconds": seconds, "detail": verdict.detail[: MAX_REPLY_BYTES // 8]}
-        send_reply(pool, {"verdict": fields, "exiting": exiting, "broken": broken})
+        waited = waited_by_this_process()
+        send_reply(pool, {"verdict": fields, "exiting": exiting, "broken": broken, "waited": waited})
         if exiting:
             return
 

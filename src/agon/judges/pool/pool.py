@@ -5,10 +5,10 @@
         future = pool.submit(problem, "42")                             # while the GPU samples
 
 A worker that hangs, dies or uses too much memory costs its own verdict only. A verdict that takes
-longer than `patience` loses its slot: its worker goes on until the deadline, at the lowest priority
-while other answers wait, and a fresh worker (a fork, milliseconds) takes the next answer. So a few
-hanging answers in a hundred hardly slow down the rest. No failure is silent: `pool.counts` says how
-often each kind happened.
+longer than usual loses its slot to a fresh worker (a fork, milliseconds), and if it computes it is paused
+while other answers wait. So a few hanging answers in a hundred hardly slow down the rest. Its deadline is in
+time of its own, without pauses and without waiting for a CPU, so a slow right answer does not starve among
+many quick ones. No failure is silent: `pool.counts` says how often each kind happened.
 
 Closing the pool, or the death of its process, kills every worker. Answers that still wait fail.
 """
@@ -24,7 +24,8 @@ from agon.game.problem import Problem
 from agon.game.verdict import Verdict
 from agon.judges.judge import Judge
 from agon.judges.limits import PoolCounts, limits_of
-from agon.judges.pool.dispatcher import Dispatcher, Job
+from agon.judges.pool.dispatcher import Dispatcher
+from agon.judges.pool.worker import Job
 from agon.judges.registry import as_judge, build
 
 

@@ -1,0 +1,43 @@
+"""Types of the commands' own options: each reads a word, or says what is allowed and what it was given."""
+
+import argparse
+import math
+from collections.abc import Callable
+
+
+def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """A whole number within bounds."""
+    allowed = f"a whole number of at least {least}" + (f" and at most {most}" if most is not None else "")
+
+    def read(written: str) -> int:
+        try:
+            value = int(written)
+        except ValueError:
+            raise _wrong(allowed, written) from None
+        if value < least or (most is not None and value > most):
+            raise _wrong(allowed, written)
+        return value
+
+    return read
+
+
+def number(least: float, most: float | None = None, *, above: bool = False) -> Callable[[str], float]:
+    """A finite number of at least `least`, or above it, and up to `most`."""
+    allowed = f"a number {'above' if above else 'of at least'} {least:g}"
+    allowed += f" and up to {most:g}" if most is not None else ""
+
+    def read(written: str) -> float:
+        try:
+            value = float(written)
+        except ValueError:
+            raise _wrong(allowed, written) from None
+        outside = value < least or (above and value == least) or (most is not None and value > most)
+        if not math.isfinite(value) or outside:
+            raise _wrong(allowed, written)
+        return value
+
+    return read
+
+
+def _wrong(allowed: str, written: str) -> argparse.ArgumentTypeError:
+    return argparse.ArgumentTypeError(f"must be {allowed}, not '{written}'")
