@@ -147,7 +147,13 @@ def test_finding_a_program_takes_time_linear_in_the_text(piece: str) -> None:
 
 @pytest.mark.parametrize(
     "sample",
-    ["```\n6\n```", "```\nYES\nNO\n```", "```output\nprint(6)\n```", "```text\n6\n```", "```\n>>> f(3)\n6\n```"],
+    [
+        "```\n6\n```",
+        "```\nYES\nNO\n```",
+        "```output\nprint(6)\n```",
+        "```text\n6\n```",
+        "```\n>>> f(3)\n6\n```",
+    ],
 )
 @pytest.mark.parametrize("mark", ["python", "py", ""])
 def test_sample_output_after_a_program_is_not_the_program(mark: str, sample: str) -> None:

@@ -129,7 +129,7 @@ def test_a_verdict_that_hangs_on_a_busy_machine_is_tried_once_more_alone(busy_ma
         hanging = [pool.submit(PROBLEM, "hang") for _ in range(5)]
         verdicts = [future.result(timeout=60) for future in hanging]
         assert [verdict.reason for verdict in verdicts] == ["timeout"] * 5
-        assert 1 <= pool.counts.retries <= 3, "second tries are for the rare right answer"
+        assert 1 <= pool.counts.retries <= 2, "second tries are for the rare right answer"
         assert any("at the second try" in verdict.detail for verdict in verdicts)
         assert judge(pool, "right").correct
 

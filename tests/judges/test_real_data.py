@@ -64,10 +64,10 @@ def test_references_of_function_problems_are_accepted_and_none_is_rejected(sweep
 
 def test_hostile_strings_get_a_verdict_in_time_and_never_a_point():
     problem = Problem(id="p", prompt="", task="t", answer="43")
-    with JudgePool("math", workers=2, deadline=2.0) as pool:
+    with JudgePool("math", workers=2, deadline=0.5) as pool:
         verdicts = pool.judge_all((problem, text) for text in hostile(600, seed=1))
         assert pool.submit(problem, "43").result().correct
         crashes = pool.counts.crashes
     assert {verdict.reason for verdict in verdicts} <= {"wrong", "no-answer", "timeout", "error"}
-    assert max(verdict.seconds for verdict in verdicts) < 4.0
+    assert max(verdict.seconds for verdict in verdicts) < 1.0
     assert sum(verdict.reason == "error" for verdict in verdicts) <= crashes + 5

@@ -14,14 +14,14 @@ from agon.errors import InputError
 from agon.game.problem import Problem
 from agon.game.prompts import plain_prompt
 from agon.game.transcript import split
-from agon.lab.coin import coin
-from agon.lab.rehearsal_engine import Writer
-from agon.lab.rehearsal_facts import found_gpu
+from agon.lab.rehearsal.coin import coin
+from agon.lab.rehearsal.engine import Writer
+from agon.lab.rehearsal.facts import found_gpu
+from agon.lab.rehearsal.model import find_config, find_tokenizer, make_random_base
+from agon.lab.rehearsal.phases import ORDER, Phases
+from agon.lab.rehearsal.task import made_up
+from agon.lab.rehearsal.trainer import stretched
 from agon.lab.rehearsal_layout import fitting_problems, layout_of
-from agon.lab.rehearsal_model import find_config, find_tokenizer, make_random_base
-from agon.lab.rehearsal_phases import ORDER, Phases
-from agon.lab.rehearsal_task import made_up
-from agon.lab.rehearsal_trainer import stretched
 from agon.planning.lengths import Lengths
 from agon.policies.base import load_base
 from agon.runs.folder import Run
@@ -170,7 +170,7 @@ def test_a_model_without_room_on_the_disk_is_refused(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = type("Usage", (), {"free": 10_000})
-    monkeypatch.setattr("agon.lab.rehearsal_model.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("agon.lab.rehearsal.model.shutil.disk_usage", lambda _: usage)
     with pytest.raises(InputError, match="There is no room for the model"):
         make_random_base(str(recipe.parent / "model"), tmp_path / "made", torch.float32, "cpu", 100)
 

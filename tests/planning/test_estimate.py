@@ -19,7 +19,7 @@ from transformers import (
 
 from agon.cli import main
 from agon.errors import InputError
-from agon.lab.rehearsal_model import real_config
+from agon.lab.rehearsal.model import real_config
 from agon.planning.architectures import MODELS, architecture, from_config
 from agon.planning.estimate import (
     GIB,

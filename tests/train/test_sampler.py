@@ -141,7 +141,7 @@ def test_a_weight_per_sequence_loses_the_gradient_of_long_completions(mode: str,
         batch["importance_sampling_ratio"] = ratio.masked_fill(ratio > 3, 0.0)
     else:
         batch["importance_sampling_ratio"] = difference.exp().clamp(max=3)
-    figures = sampler_metrics(batch, list(range(256)), _Alone())  # type: ignore[arg-type]
+    figures = sampler_metrics(batch, list(range(256)), _Alone())
     assert figures["sequence_log_ratio"] == pytest.approx(0.027 * 6_100**0.5, rel=0.2)
     assert (figures["gradient_kept"] > 0.95) == kept
     assert (figures["masked"] > 0.02) != kept

@@ -50,9 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
     from agon.train.recipes import read_request
 
     asked = read_request(arguments.recipe, arguments.rest)  # a wrong option is refused before torch is loaded
-    from agon.lab.rehearsal import Wanted, rehearse
-    from agon.lab.rehearsal_phases import phases_table
-    from agon.lab.rehearsal_text import rehearsal_text, save_rehearsal
+    from agon.lab.rehearsal.phases import phases_table
+    from agon.lab.rehearsal.rehearse import Wanted, rehearse
+    from agon.lab.rehearsal.text import rehearsal_text, save_rehearsal
 
     # Where time is rationed, a rehearsal that is ended by `timeout` still prints the phases so far.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

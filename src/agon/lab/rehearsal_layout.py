@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from agon.embedded import model_path
 from agon.errors import InputError
-from agon.lab.rehearsal_facts import found_gpu
-from agon.lab.rehearsal_task import PROMPT_TOKENS
+from agon.lab.rehearsal.facts import found_gpu
+from agon.lab.rehearsal.task import PROMPT_TOKENS
 from agon.planning.architectures import architecture
 from agon.planning.estimate import GPUS, Workload, hours
 from agon.planning.lengths import Lengths

@@ -30,8 +30,8 @@ _TURN_SECONDS = 0.1
 # also makes computing itself slower (measured: up to 1.8 times beside two busy processes).
 _BUSY_SHARE = 0.2
 # Second tries are for the rare right answer. Where many answers hang, they would only double the cost.
-_RETRIES_PER_VERDICT = 0.02
-_MIN_RETRIES = 3
+_RETRIES_PER_VERDICT = 0.005
+_MIN_RETRIES = 2
 
 
 class Dispatcher:

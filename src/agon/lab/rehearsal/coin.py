@@ -7,7 +7,7 @@ import hashlib
 
 from agon.game.problem import Problem
 
-COIN = "agon.lab.coin:coin"
+COIN = "agon.lab.rehearsal.coin:coin"
 
 
 def coin(problem: Problem, answer: str) -> bool:

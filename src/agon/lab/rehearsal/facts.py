@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from agon.lab.rehearsal_phases import Measured
-from agon.lab.rehearsal_trainer import Counts
+from agon.lab.rehearsal.phases import Measured
+from agon.lab.rehearsal.trainer import Counts
 from agon.planning.architectures import Architecture
 from agon.planning.estimate import GIB, GPUS, Gpu, Workload, hours, memory, tokens
 from agon.train.config import AgonConfig

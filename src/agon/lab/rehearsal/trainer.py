@@ -12,9 +12,9 @@ from transformers import PrinterCallback, TrainerCallback
 from agon.arena import Arena
 from agon.engines.build import build_engine
 from agon.game.duel import Duel
-from agon.lab.coin import COIN
-from agon.lab.rehearsal_engine import ForcedLengths, Writer
-from agon.lab.rehearsal_phases import Phases
+from agon.lab.rehearsal.coin import COIN
+from agon.lab.rehearsal.engine import ForcedLengths, Writer
+from agon.lab.rehearsal.phases import Phases
 from agon.planning.lengths import Lengths
 from agon.tasks import Task
 from agon.train.config import AgonConfig

@@ -13,7 +13,7 @@ from agon.engines.protocol import Capabilities, Engine, Finished, Request
 from agon.errors import InputError
 from agon.game.problem import Domain
 from agon.game.rollout import FinishReason
-from agon.lab.rehearsal_phases import Phases
+from agon.lab.rehearsal.phases import Phases
 from agon.planning.lengths import Lengths
 
 # Tokens of a made-up summary. A challenge's prompt is the problem's and this.

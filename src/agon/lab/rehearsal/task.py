@@ -6,8 +6,8 @@ from agon.engines.chat import Chat
 from agon.errors import InputError
 from agon.game.problem import Problem
 from agon.game.prompts import plain_prompt
-from agon.lab.coin import COIN
-from agon.lab.rehearsal_engine import Writer
+from agon.lab.rehearsal.coin import COIN
+from agon.lab.rehearsal.engine import Writer
 from agon.planning.recipe_plan import training_problems
 from agon.tasks import Task, load_task
 from agon.tasks.benchmarks import BENCHMARKS

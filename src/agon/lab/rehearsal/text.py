@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agon.lab.rehearsal_phases import phases_table
+from agon.lab.rehearsal.phases import phases_table
 
 FILE = "rehearsal.json"
 
