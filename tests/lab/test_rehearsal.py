@@ -17,11 +17,11 @@ from agon.game.transcript import split
 from agon.lab.rehearsal.coin import coin
 from agon.lab.rehearsal.engine import Writer
 from agon.lab.rehearsal.facts import found_gpu
+from agon.lab.rehearsal.layout import fitting_problems, layout_of
 from agon.lab.rehearsal.model import find_config, find_tokenizer, make_random_base
 from agon.lab.rehearsal.phases import ORDER, Phases
 from agon.lab.rehearsal.task import made_up
 from agon.lab.rehearsal.trainer import stretched
-from agon.lab.rehearsal_layout import fitting_problems, layout_of
 from agon.planning.lengths import Lengths
 from agon.policies.base import load_base
 from agon.runs.folder import Run
@@ -267,7 +267,7 @@ def test_a_micro_batch_is_filled_up_to_the_longest() -> None:
 
 def test_more_time_is_given_to_more_problems(monkeypatch: pytest.MonkeyPatch) -> None:
     _, config = parse_recipe("qwen3-0.6b-deepmath")
-    monkeypatch.setattr("agon.lab.rehearsal_layout.found_gpu", lambda: "H200")
+    monkeypatch.setattr("agon.lab.rehearsal.layout.found_gpu", lambda: "H200")
     paper = Lengths(6100, 15_000)
     chosen = [fitting_problems("Qwen/Qwen3-0.6B", config, paper, seconds) for seconds in (1, 200, 9000)]
     assert chosen[0] == 1

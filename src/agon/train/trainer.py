@@ -391,6 +391,7 @@ class AgonTrainer(GRPOTrainer):
             **duel_metrics(everyone, self.args.group_size),
             **policy_metrics(everyone),
             "pair/distance": self.pair.distance(),
+            "judge/timeout_share": self.judge.counts.timeout_share,
             "time/sampling": seconds,
             "time/tokens_per_second": tokens / seconds,
         }

@@ -22,11 +22,11 @@ from agon.errors import InputError
 from agon.evaluate.arms import directions
 from agon.lab.rehearsal.engine import SUMMARY_TOKENS, checked_lengths
 from agon.lab.rehearsal.facts import Plans, compare, found_gpu, rehearsed_workload, whole_recipe
+from agon.lab.rehearsal.layout import fitting_problems, layout_of
 from agon.lab.rehearsal.model import RandomBase, free_memory, make_random_base
 from agon.lab.rehearsal.phases import Phases
 from agon.lab.rehearsal.task import PROMPT_TOKENS, Prompts, find_prompts
 from agon.lab.rehearsal.trainer import Counts, RehearsalTrainer, StopAfter
-from agon.lab.rehearsal_layout import fitting_problems, layout_of
 from agon.planning.architectures import architecture
 from agon.planning.estimate import GPUS, MEAN_SHARE
 from agon.planning.lengths import Lengths
