@@ -139,13 +139,15 @@ def _bubblewrap(language: Language, limits: SandboxLimits) -> tuple[str, ...]:
         *("--setenv", "HOME", "/tmp"),
         *("--setenv", "LANG", "C.UTF-8"),
         *("--hostname", "sandbox"),
-        *_runtime(language),
+        *_system(),
         *("--proc", "/proc"),
         *_hidden_in_proc(),
         *("--dev", "/dev"),
         *("--size", size, "--perms", "1777", "--tmpfs", "/dev/shm"),
         *("--remount-ro", "/dev"),
         *("--size", size, "--perms", "1777", "--tmpfs", "/tmp"),
+        # After /tmp, which would hide an environment that was made there.
+        *_runtime(language),
         *("--chdir", "/tmp"),
         *("--perms", "0755", "--dir", "/sandbox"),
     )
@@ -217,7 +219,8 @@ def _rlimits(limits: SandboxLimits) -> list[str]:
 
 
 @cache
-def _runtime(language: Language) -> tuple[str, ...]:
+def _system() -> tuple[str, ...]:
+    """The system's programs and libraries, read-only."""
     arguments = ["--ro-bind", "/usr", "/usr"]
     for name in ("bin", "lib", "lib32", "lib64", "libx32", "sbin"):
         if os.path.islink(f"/{name}"):
@@ -228,10 +231,18 @@ def _runtime(language: Language) -> tuple[str, ...]:
     # NixOS and Guix keep libraries elsewhere.
     for store in ("/nix/store", "/gnu/store"):
         arguments += ["--ro-bind-try", store, store]
+    return tuple(arguments)
+
+
+@cache
+def _runtime(language: Language) -> tuple[str, ...]:
+    """What the language needs besides, read-only."""
+    arguments: list[str] = []
     for folder in language.runtime():
         if not folder.startswith(("/usr/", "/bin/", "/lib")):
             for parent in _parents(folder):  # created here; bubblewrap would make them readable by root only
-                arguments += ["--perms", "0755", "--dir", parent]
+                if parent != "/tmp":
+                    arguments += ["--perms", "0755", "--dir", parent]
             arguments += ["--ro-bind", folder, folder]
     return tuple(arguments)
 
