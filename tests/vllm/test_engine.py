@@ -187,9 +187,9 @@ def test_finished_rollouts_wait_for_more_while_many_are_in_flight(tiny: Tiny, en
 
 
 def test_a_completion_that_ignores_stop_tokens_has_exactly_its_length(tiny: Tiny, engine: VllmEngine) -> None:
-    lengths = [1, 9, 40, 64] * 4
+    lengths = [1, 9, 40, 64] * 24
     wanted = [
-        tiny.request(str(number), "A", LONG, Sampling(length, temperature=1.5, ignore_stop=True), seed=number)
+        tiny.request(str(number), "A", LONG, Sampling(length, temperature=2.0, ignore_stop=True), seed=number)
         for number, length in enumerate(lengths)
     ]
     done = play(engine, wanted)
