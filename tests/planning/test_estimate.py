@@ -24,6 +24,7 @@ from agon.planning.architectures import MODELS, architecture, from_config
 from agon.planning.estimate import (
     GIB,
     GPUS,
+    MASK_BYTES,
     Workload,
     activations,
     engine_steps,
@@ -218,13 +219,13 @@ def test_a_task_without_training_problems_is_refused_in_one_sentence(
 
 
 REHEARSALS = sorted((Path(__file__).parents[2] / "docs" / "results" / "rehearsals").glob("*.json"))
-# What the longest draft and its challenge had together in those rehearsals, which drew the same lengths.
+# What the longest draft and its challenge of a step had together in the rehearsals that did not write it down.
 LONGEST_CHAIN = 14_107
 
 
 @pytest.mark.parametrize("file", REHEARSALS, ids=lambda path: path.stem)
 def test_the_plan_is_close_to_what_was_measured_on_an_h200(file: Path) -> None:
-    """Memory within 15%, time within 30%. Their longest micro-batch had no padding, and so no attention mask."""
+    """Memory within 15%, time within 30%."""
     measured = json.loads(file.read_text())
     rows, length = measured["longest_micro_batch"]
     work = Workload(
@@ -235,7 +236,7 @@ def test_the_plan_is_close_to_what_was_measured_on_an_h200(file: Path) -> None:
         steps_per_generation=8,
         max_completion_length=15_000,
         mean_completion_length=round(measured["lengths"]["mean"]),
-        longest_chain=LONGEST_CHAIN,
+        longest_chain=round(measured["lengths"].get("longest_chain", LONGEST_CHAIN)),
         prompt_tokens=measured["prompts"]["longest"],
         engine="vllm",
         vllm_gpu_memory_utilization=0.4 if "1.7b" in file.stem else 0.45,
@@ -245,8 +246,10 @@ def test_the_plan_is_close_to_what_was_measured_on_an_h200(file: Path) -> None:
     planned = hours(model, work, GPUS["H200"], 1)
     assert 3600 * planned.sampling == pytest.approx(found["sampling, s a step"], rel=0.3)
     assert 3600 * planned.training == pytest.approx(found["scoring and training, s a step"], rel=0.3)
-    without_mask = memory(model, work).training_peak - 3 * rows * length**2
-    assert without_mask / GIB == pytest.approx(found["trainer's peak, GiB"], rel=0.15)
+    planned_peak = memory(model, work).training_peak
+    if "0.6b" not in file.stem:  # the longest micro-batch of the others had no padding, and so no mask
+        planned_peak -= MASK_BYTES * rows * length**2
+    assert planned_peak / GIB == pytest.approx(found["trainer's peak, GiB"], rel=0.15)
     # The micro-batches of the step itself were padded; the longest had the longest completion in it.
     step = replace(work, max_completion_length=measured["lengths"]["longest"])
     peak = measured["phases"]["training"]["peak_bytes"]

@@ -1,7 +1,7 @@
 """What a run will need: memory by part, tokens, time. All of it arithmetic, nothing is loaded.
 
 The formulas stand in the docstrings. Those for memory are about one process and are meant to be
-compared with `torch.cuda.max_memory_allocated()`; those for time rest on the two efficiencies below
+compared with `torch.cuda.max_memory_allocated()`; those for time rest on the efficiencies below
 and are estimates, good to a factor of two.
 """
 
@@ -14,11 +14,14 @@ from agon.planning.lengths import Lengths
 GIB = 1 << 30
 # TRL projects hidden states on the vocabulary in tiles of this many tokens and words.
 TILE_TOKENS, TILE_WORDS = 4096, 32_768
+# A pair of positions in the mask of padded rows: as booleans, in bfloat16, and a copy while a layer runs.
+MASK_BYTES = 5
 # Of the paper's untrained rollouts the mean is 6.1k tokens under a cap of 15k.
 MEAN_SHARE = 0.4
-# What real runs reach of a GPU's peak: arithmetic in training, bandwidth in sampling. On an H200, Qwen3-1.7B
-# and 4B reached 0.126 and 0.137 with micro-batches of two rows of 5,000 tokens (docs/results/rehearsals).
-TRAINING_EFFICIENCY, SAMPLING_EFFICIENCY = 0.13, 0.5
+# What real runs reach of a GPU's peak: the matrix products of training, its attention (over padded rows, whose
+# mask shuts out the fastest kernels), and bandwidth in sampling. A fit to Qwen3-0.6B, 1.7B and 4B on an H200
+# with micro-batches of two rows of 5,000 tokens (docs/results/rehearsals): 6% below, 3% below, 10% above.
+TRAINING_EFFICIENCY, ATTENTION_EFFICIENCY, SAMPLING_EFFICIENCY = 0.34, 0.05, 0.5
 # Seconds that an engine needs for a step besides reading weights and cache, and for each token of it: the
 # same rehearsals had steps of 3.9 and 5.9 ms with 5 rows in them; a 0.5B model sampled 155,670 tokens in 514
 # steps of 13 ms (docs/engines.md).
@@ -145,14 +148,14 @@ def activations(model: Architecture, work: Workload) -> int:
     """What the backward pass of one micro-batch holds at its peak.
 
     With T = rows x length tokens: the input of every layer (2h bytes a token, and 25 for each
-    per-layer input), the attention mask (3 bytes a pair of positions), and either one layer run again
+    per-layer input), the attention mask (5 bytes a pair of positions), and either one layer run again
     or the tiles of the vocabulary, whichever is larger. Without checkpointing every layer is held.
     """
     rows, length = work.per_device_train_batch_size, work.length
     tokens = rows * length
     kept = model.layers * (2 * model.hidden + 25 * model.per_layer_input)
     layer = layer_bytes(model)
-    mask = 3 * rows * length * length
+    mask = MASK_BYTES * rows * length * length
     if not work.gradient_checkpointing:
         return tokens * model.layers * layer + mask
     scored = rows * work.max_completion_length
@@ -237,10 +240,11 @@ def hours(model: Architecture, work: Workload, gpu: Gpu, gpus: int) -> Hours:
     operations = 6 if work.engine == "transformers" else 8
     length = work.prompt_tokens + work.lengths.square_mean
     attention = 12 * model.full_layers * model.heads * model.head_dim * length
-    arithmetic = trained * work.num_iterations * (operations * model.active + attention)
+    per_token = operations * model.active / TRAINING_EFFICIENCY + attention / ATTENTION_EFFICIENCY
+    arithmetic = trained * work.num_iterations * per_token
     return Hours(
         sampling=rounds * round_seconds(model, work, gpu) / 3600,
-        training=arithmetic / (gpu.tflops * 1e12 * TRAINING_EFFICIENCY) / gpus / 3600,
+        training=arithmetic / (gpu.tflops * 1e12) / gpus / 3600,
     )
 
 
