@@ -19,8 +19,7 @@ CODE := $(foreach folder,src tests benchmarks scripts,$(if $(shell find $(folder
 VLLM_BIN := .venv-vllm/bin
 VLLM_READY := .venv-vllm/.ready
 
-# Bytecode is written when a module is first imported: compiling all that is installed takes half as long
-# again as installing it, and little of it is ever used.
+# Bytecode is written when a module is first imported; little of all that is installed ever is.
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_COMPILE := 1
 

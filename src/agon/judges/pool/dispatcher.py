@@ -122,6 +122,8 @@ class Dispatcher:
             self._workers.append(worker)
             self._selector.register(worker.socket, selectors.EVENT_READ, worker)
         idle = [worker for worker in self._workers if worker.pid is not None and worker.job is None]
+        # A fresh worker has sympy's caches still to fill, and takes three times as long over its first answers.
+        idle.sort(key=lambda worker: worker.verdicts, reverse=True)
         for _ in range(len(self._workers) - wanted):
             if idle:  # an overdue worker has finished after all, and another has its slot
                 self._remove(idle.pop())
@@ -171,6 +173,7 @@ class Dispatcher:
             return
         running = worker.running_seconds()
         job = worker.finish()
+        worker.verdicts += 1
         if reply["broken"]:
             self.counts = replace(self.counts, crashes=self.counts.crashes + 1)
         if job is not None:

@@ -42,6 +42,7 @@ class Worker:
     reader: ReplyReader = field(default_factory=ReplyReader)
     pid: int | None = None  # None until it has reported
     job: Job | None = None
+    verdicts: int = 0  # that it has given
     overdue: bool = False
     paused: bool = False
     started: float = 0.0
