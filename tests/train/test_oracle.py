@@ -111,7 +111,7 @@ def nothing_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("nothing_dropped")
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_draft_stream_has_the_gradient_of_stock_trl(tmp_path: Path, loss: str) -> None:
-    ours = trainer(tmp_path / "ours", loss_type=loss)
+    ours = trainer(tmp_path / "ours", loss_type=loss, padding_free=False)
     batches = played(ours)
     drafts = [batch for batch in batches if batch["stream"] == "draft"]
     assert len(drafts) == 2
@@ -124,7 +124,7 @@ def test_the_draft_stream_has_the_gradient_of_stock_trl(tmp_path: Path, loss: st
 @pytest.mark.usefixtures("nothing_dropped")
 @pytest.mark.parametrize("loss", LOSSES)
 def test_grpo_is_stock_trl_where_no_group_is_dropped(tmp_path: Path, loss: str) -> None:
-    ours = trainer(tmp_path / "ours", method="grpo", loss_type=loss)
+    ours = trainer(tmp_path / "ours", method="grpo", loss_type=loss, padding_free=False)
     batches = played(ours)
     assert [batch["weight"] for batch in batches] == [1.0] * 4
     theirs = stock(tmp_path / "theirs", ours, "A", group=8, steps=4, loss=loss)

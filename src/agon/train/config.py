@@ -126,6 +126,13 @@ class AgonConfig(GRPOConfig):
             "sequence_mask. A weight per sequence spreads with the root of the length; see docs/engines.md."
         },
     )
+    padding_free: bool = field(
+        default=True,
+        metadata={
+            "help": "Train and score the rows of a micro-batch one after another, without padding, where the model's "
+            "kind allows it (Qwen2, Qwen3, Llama)."
+        },
+    )
     bf16: bool | None = field(
         default=None,
         metadata={"help": "Compute in bfloat16; if unset, on a GPU that has it and nowhere else."},

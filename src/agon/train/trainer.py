@@ -45,6 +45,7 @@ from agon.train.callbacks import Recorded, RunRecorder, StopOnInterrupt
 from agon.train.config import AgonConfig
 from agon.train.logprob_gap import Probe, SamplerWatch, check_sampler
 from agon.train.metrics import duel_metrics, policy_metrics
+from agon.train.packing import packed_logps, use_packing
 from agon.train.streams import (
     Batch,
     RowCounts,
@@ -129,6 +130,7 @@ class AgonTrainer(GRPOTrainer):
             )
         args.beta, args.use_vllm = wanted["beta"], wanted["use_vllm"]
         self.beta = args.beta
+        self._packs = args.padding_free and use_packing(base)
         self.chat = settings.chat(tokenizer)
         self.judge = settings.open_judge(judge or args.judge or self.task.judge)
         self.engine = engine or build_engine(
@@ -249,9 +251,11 @@ class AgonTrainer(GRPOTrainer):
     def _get_per_token_logps_and_entropies(
         self, model: nn.Module, input_ids: Any, attention_mask: Any, logits_to_keep: int, **rest: Any
     ) -> Any:
-        """TRL's, with rows of like length together and without their padding where they come in parts."""
+        """TRL's, without padding where the model can do without; rows of like length together in parts."""
         rows = rest.pop("batch_size", None) or len(input_ids)
         whole = super()._get_per_token_logps_and_entropies
+        if self._packs and not rest.get("compute_aux_loss"):
+            whole = self._packed_logps
         if self._playing is None or any(value is not None for value in rest.values()):
             return whole(model, input_ids, attention_mask, logits_to_keep, batch_size=rows, **rest)
 
@@ -268,6 +272,13 @@ class AgonTrainer(GRPOTrainer):
         finally:
             self.pair.cast_inputs(True)
         return scored, None, None
+
+    def _packed_logps(
+        self, model: nn.Module, ids: Any, mask: Any, completion: int, compute_entropy: bool = False, **_: Any
+    ) -> Any:
+        with self.accelerator.autocast():
+            logps, entropies = packed_logps(model, ids, mask, completion)
+        return logps, entropies if compute_entropy else None, None
 
     # The sampler against the trainer
 

@@ -1,0 +1,82 @@
+"""Rows in one line without padding score as padded rows do, and where a model could not, they stay padded."""
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+from trl.trainer.utils import add_fused_lm_head
+
+from agon.train.packing import ATTENTION, packed_logps, use_packing
+from tests import tiny
+
+PROMPTS, COMPLETIONS = (3, 1, 6, 2), (5, 7, 1, 0)
+
+
+def padded_rows() -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Prompts padded on the left, completions on the right; the last row has no completion."""
+    prompt, completion = max(PROMPTS), max(COMPLETIONS)
+    ids = torch.randint(5, 60, (4, prompt + completion), generator=torch.Generator().manual_seed(0))
+    columns = torch.arange(prompt + completion)
+    starts = torch.tensor([prompt - length for length in PROMPTS])[:, None]
+    ends = torch.tensor([prompt + length for length in COMPLETIONS])[:, None]
+    return ids, ((columns >= starts) & (columns < ends)).long(), completion
+
+
+def padded_logps(
+    model: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor, completion: int
+) -> torch.Tensor:
+    positions = (mask.cumsum(1) - 1).clamp(min=0)
+    logits = model(input_ids=ids, attention_mask=mask, position_ids=positions).logits[:, :-1]
+    logps = logits.log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
+    return logps[:, -completion:]
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama"])
+def test_packed_rows_have_the_log_probs_and_gradients_of_padded_ones(kind: str, checkpointing: bool) -> None:
+    model = tiny.model(kind).train()
+    if checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    ids, mask, completion = padded_rows()
+    expected = padded_logps(model, ids, mask, completion)
+    scored = mask[:, -completion:].bool()
+    expected[scored].square().sum().backward()
+    gradients = {name: weight.grad.clone() for name, weight in model.named_parameters()}
+    model.zero_grad()
+
+    assert use_packing(model)
+    add_fused_lm_head(model, outputs=("log_probs", "entropy"))
+    found, entropy = packed_logps(model, ids, mask, completion)
+    assert entropy is not None
+    assert entropy.shape == found.shape == expected.shape
+    torch.testing.assert_close(found[scored], expected[scored], rtol=1e-5, atol=1e-5)
+    found[scored].square().sum().backward()
+    for name, weight in model.named_parameters():
+        assert (weight.grad - gradients[name]).norm() <= 1e-5 * gradients[name].norm()
+
+
+def test_a_row_does_not_see_the_rows_before_it() -> None:
+    model = tiny.model("qwen3").eval()
+    assert use_packing(model)
+    add_fused_lm_head(model)
+    ids, mask, completion = padded_rows()
+    other = ids.clone()
+    other[0] = other[0].flip(0)
+    scored = mask[1:, -completion:].bool()
+    with torch.no_grad():
+        before, after = (packed_logps(model, rows, mask, completion)[0][1:][scored] for rows in (ids, other))
+    assert torch.equal(before, after)
+
+
+def test_without_row_lengths_the_attention_is_the_usual_one() -> None:
+    ids, mask, _ = padded_rows()
+    model = tiny.model("qwen3").eval()
+    with torch.no_grad():
+        usual = model(input_ids=ids, attention_mask=mask).logits
+        assert use_packing(model)
+        assert model.config._attn_implementation == ATTENTION
+        assert torch.equal(model(input_ids=ids, attention_mask=mask).logits, usual)
+
+
+@pytest.mark.parametrize("kind", ["gemma4", "qwen3_5"])
+def test_models_with_windows_or_recurrent_layers_keep_their_padding(kind: str) -> None:
+    assert not use_packing(tiny.model(kind))
