@@ -111,7 +111,7 @@ def nothing_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("nothing_dropped")
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_draft_stream_has_the_gradient_of_stock_trl(tmp_path: Path, loss: str) -> None:
-    ours = trainer(tmp_path / "ours", loss_type=loss, padding_free=False)
+    ours = trainer(tmp_path / "ours", loss_type=loss)
     batches = played(ours)
     drafts = [batch for batch in batches if batch["stream"] == "draft"]
     assert len(drafts) == 2
@@ -124,7 +124,7 @@ def test_the_draft_stream_has_the_gradient_of_stock_trl(tmp_path: Path, loss: st
 @pytest.mark.usefixtures("nothing_dropped")
 @pytest.mark.parametrize("loss", LOSSES)
 def test_grpo_is_stock_trl_where_no_group_is_dropped(tmp_path: Path, loss: str) -> None:
-    ours = trainer(tmp_path / "ours", method="grpo", loss_type=loss, padding_free=False)
+    ours = trainer(tmp_path / "ours", method="grpo", loss_type=loss)
     batches = played(ours)
     assert [batch["weight"] for batch in batches] == [1.0] * 4
     theirs = stock(tmp_path / "theirs", ours, "A", group=8, steps=4, loss=loss)
@@ -165,6 +165,17 @@ def _logps(ours: AgonTrainer, batch: Batch) -> torch.Tensor:
     logits = ours.model(input_ids=ids, attention_mask=mask).logits[:, :-1]
     logps = logits.log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
     return logps[:, -batch["completion_ids"].shape[1] :]
+
+
+def test_rows_without_padding_have_the_same_gradient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = trainer(tmp_path, gradient_checkpointing=True)
+    batches = played(ours)
+    padded = {policy: gradients(ours, batches, policy) for policy in "AB"}
+    monkeypatch.setattr("agon.train.packing.LONG_ROWS", 0)
+    for policy in "AB":
+        error = relative_error(gradients(ours, batches, policy), padded[policy])
+        assert 0 < error < 1e-5, "the same, by another way"
+    ours.close()
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])

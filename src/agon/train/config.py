@@ -129,8 +129,8 @@ class AgonConfig(GRPOConfig):
     padding_free: bool = field(
         default=True,
         metadata={
-            "help": "Train and score the rows of a micro-batch one after another, without padding, where the model's "
-            "kind allows it (Qwen2, Qwen3, Llama)."
+            "help": "Train and score long rows of a micro-batch one after another, without padding, where the "
+            "model's kind allows it (Qwen2, Qwen3, Llama)."
         },
     )
     bf16: bool | None = field(

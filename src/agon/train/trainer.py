@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -45,7 +46,7 @@ from agon.train.callbacks import Recorded, RunRecorder, StopOnInterrupt
 from agon.train.config import AgonConfig
 from agon.train.logprob_gap import Probe, SamplerWatch, check_sampler
 from agon.train.metrics import duel_metrics, policy_metrics
-from agon.train.packing import packed_logps, use_packing
+from agon.train.packing import packed_logps, use_packing, worth_packing
 from agon.train.streams import (
     Batch,
     RowCounts,
@@ -251,11 +252,9 @@ class AgonTrainer(GRPOTrainer):
     def _get_per_token_logps_and_entropies(
         self, model: nn.Module, input_ids: Any, attention_mask: Any, logits_to_keep: int, **rest: Any
     ) -> Any:
-        """TRL's, without padding where the model can do without; rows of like length together in parts."""
+        """TRL's, with rows of like length together and without their padding where they come in parts."""
         rows = rest.pop("batch_size", None) or len(input_ids)
-        whole = super()._get_per_token_logps_and_entropies
-        if self._packs and not rest.get("compute_aux_loss"):
-            whole = self._packed_logps
+        whole = partial(self._logps_of_rows, super()._get_per_token_logps_and_entropies)
         if self._playing is None or any(value is not None for value in rest.values()):
             return whole(model, input_ids, attention_mask, logits_to_keep, batch_size=rows, **rest)
 
@@ -273,12 +272,15 @@ class AgonTrainer(GRPOTrainer):
             self.pair.cast_inputs(True)
         return scored, None, None
 
-    def _packed_logps(
-        self, model: nn.Module, ids: Any, mask: Any, completion: int, compute_entropy: bool = False, **_: Any
+    def _logps_of_rows(
+        self, padded: Callable[..., Any], model: nn.Module, ids: Any, mask: Any, completion: int, **rest: Any
     ) -> Any:
+        """TRL's log-probs and entropies, or the same without padding where rows are long."""
+        if not self._packs or rest.get("compute_aux_loss") or not worth_packing(mask):
+            return padded(model, ids, mask, completion, **rest)
         with self.accelerator.autocast():
             logps, entropies = packed_logps(model, ids, mask, completion)
-        return logps, entropies if compute_entropy else None, None
+        return logps, entropies if rest.get("compute_entropy") else None, None
 
     # The sampler against the trainer
 
