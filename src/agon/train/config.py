@@ -18,6 +18,7 @@ from agon.game.dialects import DIALECTS
 from agon.game.methods import Method, method
 from agon.policies.pair import Adapters
 from agon.train.option_checks import check_options
+from agon.train.processes import refuse_processes, sharding
 from agon.train.streams import PER_TOKEN_LOSSES
 
 
@@ -167,6 +168,9 @@ class AgonConfig(GRPOConfig):
             self.ddp_find_unused_parameters = True
         if not torch.cuda.is_available():
             self.dataloader_pin_memory = False  # or torch warns that there is nothing to pin for
+        refuse_processes(vars(self))  # before processes are joined into a group
+        if self.fsdp:
+            self.fsdp_config = sharding(vars(self), {})
         super().__post_init__()
         check_options(vars(self))
         for refusal in self._refusals():
@@ -215,7 +219,7 @@ class AgonConfig(GRPOConfig):
                 adapter_dir=self.adapter_dir,
             ),
             servers=servers,
-            server=ServerOptions(adapter_dir=self.adapter_dir),
+            server=ServerOptions(adapter_dir=self.adapter_dir, shared=self.world_size > 1),
         )
 
     @property

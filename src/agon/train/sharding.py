@@ -1,0 +1,56 @@
+"""A base that is sharded over the processes (FSDP2), under adapters that are whole in each of them.
+
+`fully_shard` replaces the parameters that it shards. The adapters are left out: they are a hundredth of the
+base, and whole in every process they are exported, saved, fingerprinted and resumed as ever, so that a
+checkpoint does not know how many processes wrote it. What FSDP2 then does not do for them is done here:
+their gradients are averaged, once per optimizer step. Every forward gathers the layers of the base, so all
+processes must run equally many: those with fewer rows fill up.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
+from torch import nn
+from torch.distributed.fsdp import MixedPrecisionPolicy
+
+from agon.policies import Pair
+
+
+def shard_on_cpu(accelerator: Accelerator, plugin: FullyShardedDataParallelPlugin) -> None:
+    """Switch FSDP2 on where accelerate does it for GPUs only, and otherwise ignores it without a word."""
+    accelerator.state.distributed_type = DistributedType.FSDP
+    accelerator.state.fsdp_plugin = plugin
+
+
+def keep_adapters_whole(accelerator: Accelerator, pair: Pair) -> None:
+    """Tell FSDP2 to leave the adapters alone, and to cast nothing.
+
+    The base already has the precision that it computes in. accelerate's policy would also round what the
+    model returns, which here are log-probs, to that precision.
+    """
+    plugin = accelerator.state.fsdp_plugin
+    plugin.ignored_modules = pair.adapter_modules()
+    plugin.mixed_precision_policy = MixedPrecisionPolicy(cast_forward_inputs=False)
+    for module in plugin.ignored_modules:
+        module.to(accelerator.device)
+
+
+@torch.no_grad()
+def average_gradients(weights: Iterable[nn.Parameter], accelerator: Accelerator) -> None:
+    """The mean of the processes' gradients, in place, as DDP would leave it."""
+    gradients = [weight.grad for weight in weights if weight.grad is not None]
+    if not gradients:
+        return
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
+    torch.distributed.all_reduce(flat)
+    flat /= accelerator.num_processes
+    for gradient, part in zip(gradients, flat.split([each.numel() for each in gradients]), strict=True):
+        gradient.copy_(part.view_as(gradient))
+
+
+def missing_forwards(own: int, accelerator: Accelerator) -> int:
+    """How many forwards this process must add to those it needs, so that all run equally many."""
+    counts = accelerator.gather(torch.tensor([own], device=accelerator.device))
+    return int(counts.max()) - own
