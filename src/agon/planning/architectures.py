@@ -144,6 +144,9 @@ MODELS: dict[str, Architecture] = {
     "Qwen/Qwen3-0.6B": _QWEN3,
     "Qwen/Qwen3-1.7B": replace(_QWEN3, hidden=2048, intermediate=6144),
     "Qwen/Qwen3-4B": replace(_QWEN3, layers=36, hidden=2560, heads=32, intermediate=9728),
+    "Qwen/Qwen3-8B": replace(_QWEN3, layers=36, hidden=4096, heads=32, intermediate=12_288, tied=False),
+    "Qwen/Qwen3-14B": replace(_QWEN3, layers=40, hidden=5120, heads=40, intermediate=17_408, tied=False),
+    "Qwen/Qwen3-32B": replace(_QWEN3, layers=64, hidden=5120, heads=64, intermediate=25_600, tied=False),
     "Qwen/Qwen3.5-2B": Architecture(
         *("qwen3_5", 24, 2048, 8, 2, 256, 6144, 248_320),
         towers=330_000_000,

@@ -7,7 +7,8 @@ their gradients are averaged, once per optimizer step. Every forward gathers the
 processes must run equally many: those with fewer rows fill up.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -15,13 +16,19 @@ from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy
 
+from agon.errors import InputError
 from agon.policies import Pair
 
 
-def shard_on_cpu(accelerator: Accelerator, plugin: FullyShardedDataParallelPlugin) -> None:
-    """Switch FSDP2 on where accelerate does it for GPUs only, and otherwise ignores it without a word."""
+def shard_on_cpu(accelerator: Accelerator, settings: Mapping[str, Any] | None) -> None:
+    """Switch FSDP2 on where accelerate, which does so for GPUs only, ignores it without a word.
+
+    `settings` are the options' own; without them the plugin reads the launcher's variables.
+    """
+    if accelerator.distributed_type == DistributedType.NO:
+        raise InputError("fsdp needs processes that a launcher has started, even if it is one: torchrun or accelerate.")
     accelerator.state.distributed_type = DistributedType.FSDP
-    accelerator.state.fsdp_plugin = plugin
+    accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(**(settings or {}))
 
 
 def keep_adapters_whole(accelerator: Accelerator, pair: Pair) -> None:

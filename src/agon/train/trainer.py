@@ -12,6 +12,7 @@ resume.
     AgonTrainer(model="Qwen/Qwen3-0.6B", task="deepmath-hard", args=args).train()
 """
 
+import os
 import time
 import warnings
 from collections import defaultdict
@@ -21,7 +22,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from accelerate.utils import FullyShardedDataParallelPlugin, gather_object, parse_flag_from_env
+from accelerate.utils import gather_object
 from datasets import Dataset
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
@@ -46,6 +47,7 @@ from agon.train.callbacks import Recorded, RunRecorder, StopOnInterrupt
 from agon.train.config import AgonConfig
 from agon.train.logprob_gap import CheckAtStart, Probe, SamplerWatch, check_sampler
 from agon.train.metrics import duel_metrics, policy_metrics
+from agon.train.processes import sharding
 from agon.train.sharding import average_gradients, keep_adapters_whole, missing_forwards, shard_on_cpu
 from agon.train.streams import (
     Batch,
@@ -93,6 +95,11 @@ class AgonTrainer(GRPOTrainer):
             raise InputError(
                 f"Training corrects for what the engine '{engine.capabilities.name}' sampled with, and this one "
                 "reports no log-probs: start it with VllmOptions(logprobs=True)."
+            )
+        if engine is not None and engine.capabilities.live_weights and sharding(vars(args), os.environ):
+            raise InputError(
+                f"The engine '{engine.capabilities.name}' samples from the trainer's own weights, and a sharded base "
+                "computes only while all processes compute together: use an engine with weights of its own."
             )
         name = model if isinstance(model, str) else model.config.name_or_path or "model"
         settings = RunSettings.from_config({**vars(args), "model": name})
@@ -526,9 +533,8 @@ class AgonTrainer(GRPOTrainer):
 
     def create_accelerator_and_postprocess(self) -> None:
         super().create_accelerator_and_postprocess()
-        asked = self.args.fsdp_plugin_args, parse_flag_from_env("ACCELERATE_USE_FSDP")
-        if any(asked) and not self.is_fsdp_enabled and self.accelerator.num_processes > 1:
-            shard_on_cpu(self.accelerator, FullyShardedDataParallelPlugin(**(asked[0] or {})))
+        if sharding(vars(self.args), os.environ) and not self.is_fsdp_enabled:
+            shard_on_cpu(self.accelerator, self.args.fsdp_plugin_args)
             self.is_fsdp_enabled = True
 
     def close(self) -> None:
@@ -558,7 +564,7 @@ def _resolve_task(task: str | Task | Dataset, judge: Any, args: AgonConfig) -> T
 
 def _load_base(settings: RunSettings, args: AgonConfig) -> PreTrainedModel:
     """The base where and how it is trained. Frozen, it may live in the precision that computes fastest."""
-    sharded = args.fsdp or parse_flag_from_env("ACCELERATE_USE_FSDP")
+    sharded = sharding(vars(args), os.environ) is not None
     alone_on_gpu = args.device.type == "cuda" and args.world_size == 1 and not sharded
     dtype = torch.bfloat16 if args.bf16 else torch.float32
     return settings.load_base(dtype, device_map="auto" if alone_on_gpu else None)
