@@ -135,7 +135,9 @@ def test_fsdp_is_version_2_unless_another_is_asked_for(tmp_path: Path) -> None:
 
 def test_a_run_goes_on_with_as_many_processes_as_it_was_started_with() -> None:
     refuse_other_number(2, Launched(2))
-    with pytest.raises(InputError, match=r"started with 2 processes, and this is 1: .* Start as many as before"):
+    with pytest.raises(
+        InputError, match=r"started with 2 processes, and this is 1: .* Start as many as before"
+    ):
         refuse_other_number(2, Launched(1))
     with pytest.raises(InputError, match="started with 1 process, and this is 2"):
         refuse_other_number(1, Launched(2))

@@ -40,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    hardware = Hardware(arguments.gpu, arguments.gpus, arguments.servers)  # a wrong one is refused before torch is loaded
+    hardware = Hardware(
+        arguments.gpu, arguments.gpus, arguments.servers
+    )  # a wrong one is refused before torch is loaded
     from agon.train.recipes import build_config, read_request
 
     asked = read_request(arguments.recipe, arguments.rest)

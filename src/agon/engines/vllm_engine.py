@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from agon.engines import peers
 from agon.engines.adapter_store import AdapterStore, StoredAdapter, largest_rank
 from agon.engines.options import VllmOptions
-from agon.engines.peers import in_a_group, rank
 from agon.engines.protocol import Capabilities, Finished, Request, Sampling, check_request
 from agon.errors import InputError
 from agon.game.rollout import Rollout
@@ -74,7 +74,7 @@ class VllmEngine:
         self._asleep = False
         self.stride = self._options.stride
         self.steps = 0  # engine steps so far, each a token for every request in the batch
-        with _preserve_global_state(), environment_of_child(in_a_group()):
+        with _preserve_global_state(), environment_of_child(peers.in_a_group()):
             self._llm = _start(model_path, largest_rank(pair), self._options)
         self._engine = self._llm.llm_engine
         self._child = _child_executor(self._engine)
@@ -231,15 +231,15 @@ def reserved_rank(rank: int) -> int:
     return fitting[0]
 
 
-def _start(model_path: str, lora_rank: int, options: VllmOptions) -> Any:
+def _start(model_path: str, rank: int, options: VllmOptions) -> Any:
     # Read when vLLM is imported: the engine runs in this process, not in a child process.
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     from vllm import LLM
 
-    return LLM(model_path, **settings(options, lora_rank, torch.cuda.is_available(), in_a_group()))
+    return LLM(model_path, **settings(options, rank, torch.cuda.is_available(), peers.in_a_group()))
 
 
-def settings(options: VllmOptions, lora_rank: int, cuda: bool, in_a_group: bool = False) -> dict[str, Any]:
+def settings(options: VllmOptions, rank: int, cuda: bool, in_a_group: bool = False) -> dict[str, Any]:
     """What `vllm.LLM` is started with. `in_a_group`: this process has joined other training processes."""
     chosen: dict[str, Any] = {
         "dtype": options.dtype,
@@ -252,11 +252,11 @@ def settings(options: VllmOptions, lora_rank: int, cuda: bool, in_a_group: bool 
         "enable_prefix_caching": True,
         "enable_lora": True,
         "max_loras": ADAPTER_SLOTS,
-        "max_lora_rank": reserved_rank(lora_rank),
+        "max_lora_rank": reserved_rank(rank),
         # After temperature and truncation: the distribution that the token was drawn from.
         "logprobs_mode": "processed_logprobs",
         "disable_log_stats": True,
-        "seed": rank(),  # of requests without one: engines side by side draw different numbers
+        "seed": peers.rank(),  # of requests without one: engines side by side draw different numbers
     }
     # vLLM makes a process group, and a process has one only.
     if cuda or in_a_group if options.worker_process is None else options.worker_process:

@@ -71,7 +71,9 @@ def _read_config(given: Any) -> dict[str, Any]:
         try:
             given = json.loads(Path(given).read_text("utf-8"))
         except (OSError, ValueError) as error:
-            raise InputError(f"fsdp_config must be a mapping or a JSON file, not '{given}': {error}") from error
+            raise InputError(
+                f"fsdp_config must be a mapping or a JSON file, not '{given}': {error}"
+            ) from error
     return dict(given or {})
 
 

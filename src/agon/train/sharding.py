@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, PartialState
 from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy
@@ -26,8 +26,11 @@ def shard_on_cpu(accelerator: Accelerator, settings: Mapping[str, Any] | None) -
     `settings` are the options' own; without them the plugin reads the launcher's variables.
     """
     if accelerator.distributed_type == DistributedType.NO:
-        raise InputError("fsdp needs processes that a launcher has started, even if it is one: torchrun or accelerate.")
-    accelerator.state.distributed_type = DistributedType.FSDP
+        raise InputError(
+            "fsdp needs processes that a launcher has started, even if it is one: torchrun or accelerate."
+        )
+    # Every new AcceleratorState copies what PartialState says.
+    PartialState().distributed_type = accelerator.state.distributed_type = DistributedType.FSDP
     accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(**(settings or {}))
 
 

@@ -274,10 +274,11 @@ class AgonTrainer(GRPOTrainer):
         # Dropped groups leave the batch: their rows keep the sampler's own log-probs, which cost nothing.
         scored = _sampled_logprobs(self._playing, logits_to_keep, input_ids.device)
         kept = torch.tensor(self._playing.kept(), dtype=torch.long, device=input_ids.device)
+        missing = self._missing_forwards(-(-len(kept) // rows))
         self.pair.cast_inputs(not self._autocasts)
         try:
             scored[kept] = score_in_parts(score, input_ids[kept], attention_mask[kept], logits_to_keep, rows)
-            for _ in range(self._missing_forwards(-(-len(kept) // rows))):
+            for _ in range(missing):
                 score(input_ids[:1], attention_mask[:1], logits_to_keep)
         finally:
             self.pair.cast_inputs(True)
@@ -317,10 +318,9 @@ class AgonTrainer(GRPOTrainer):
         self.model.eval()
         try:
             with self.pair.using(policy):
-                scored = [self._logprobs_of(rollout) for rollout in rollouts]
-                for _ in range(self._missing_forwards(len(rollouts))):
-                    self._logprobs_of(rollouts[0])
-                return scored
+                missing = self._missing_forwards(len(rollouts))
+                scored = [self._logprobs_of(rollout) for rollout in [*rollouts, *rollouts[:1] * missing]]
+                return scored[: len(rollouts)]
         finally:
             self.model.train(training)
 
@@ -332,6 +332,7 @@ class AgonTrainer(GRPOTrainer):
         return scored[0]
 
     def _missing_forwards(self, own: int) -> int:
+        """Asked by all processes before the first of these forwards."""
         return missing_forwards(own, self.accelerator) if self.is_fsdp_enabled else 0
 
     def _lay_out(self, streams: Sequence[Stream], batches: Sequence[Batch]) -> list[Batch]:
