@@ -101,14 +101,15 @@ def train(mode: str, arguments: argparse.Namespace) -> dict[str, Any]:
     )
     before = {name: trainer.pair.fingerprint(name) for name in trainer.pair.names}
     main = trainer.accelerator.is_main_process
+    everyone: list[Any] = [None] * config.world_size
     try:
         trainer.train()
+        after = {name: trainer.pair.fingerprint(name) for name in trainer.pair.names}
+        torch.distributed.all_gather_object(everyone, after)
     finally:
-        trainer.close()
-    after = {name: trainer.pair.fingerprint(name) for name in trainer.pair.names}
-    everyone: list[Any] = [None] * config.world_size
-    torch.distributed.all_gather_object(everyone, after)
-    torch.distributed.destroy_process_group()
+        trainer.close()  # vLLM's end is also that of the process group
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
     facts: dict[str, Any] = {"mode": mode, "processes": config.world_size, "device": str(config.device)}
     if not main:
         return facts
@@ -159,7 +160,7 @@ def beside_the_plan(folder: Path, config: AgonConfig, counts: Counts, phases: Ph
     )
     planned = plan_workload(architecture(str(folder)), work, Hardware("H200", config.world_size))
     kept = {name: each for name, each in phases.measured.items() if name != "load"}
-    found = {
+    found: dict[str, Any] = {
         "rows_and_tokens": counts.longest_micro_batch,
         "measured_training_peak": max(each.peak_bytes for each in kept.values()) / GIB,
         "measured_card": max(each.card_bytes for each in kept.values()) / GIB,
@@ -167,9 +168,10 @@ def beside_the_plan(folder: Path, config: AgonConfig, counts: Counts, phases: Ph
             name: size / GIB for name, size in planned["memory_bytes"].items() if isinstance(size, int)
         },
     }
+    plan = found["planned"]
     print(
-        f"trainer's peak {found['measured_training_peak']:.2f} GiB, planned {found['planned']['training_peak']:.2f} GiB;"
-        f" whole card {found['measured_card']:.2f} GiB, planned {found['planned']['process_peak']:.2f} GiB"
+        f"trainer's peak {found['measured_training_peak']:.2f} GiB, planned {plan['training_peak']:.2f} GiB; "
+        f"whole card {found['measured_card']:.2f} GiB, planned {plan['process_peak']:.2f} GiB"
     )
     return found
 

@@ -162,6 +162,7 @@ class VllmEngine:
             self._asleep = False
 
     def close(self) -> None:
+        """End vLLM, which ends this process's group with the other training processes too: the last thing to do."""
         if self._pending:
             self._engine.abort_request(list(self._pending))
             self._pending.clear()
