@@ -98,12 +98,12 @@ def test_a_signal_to_one_task_stops_all_after_the_same_step_and_the_run_goes_on(
     run = Run(tmp_path / "run")
     first = slurm(tmp_path, "--output_dir", str(run.folder), *SMALL)
     started.append(first)
-    said = until(first, "step 1/4")
+    said = until(first, "step 1/4  A right")
     os.kill(int((tmp_path / "1").read_text()), signal.SIGTERM)
     said += first.communicate(timeout=120)[0]
     assert first.returncode == 130, said
     assert said.count("Training embedded") == 1
-    assert said.count("step 1/4") == 1
+    assert said.count("step 1/4  A right") == 1, said
     assert said.count("Stopped at step") == 1
     assert "Traceback" not in said
     reached = run.newest_step()
@@ -130,7 +130,7 @@ def test_a_process_that_dies_on_one_of_two_hosts_ends_both(
     hosts = {"MAIN": "127.0.0.1", "PORT": port, "GPUS": 1}
     for node in range(2):
         started.append(start(tmp_path, "two_hosts.sh", words, NODE=node, **hosts))
-    until(started[0], "step 1/4")
+    until(started[0], "step 1/4  A right")
     began = time.monotonic()
     [worker] = children(started[1].pid)
     os.kill(worker, signal.SIGKILL)

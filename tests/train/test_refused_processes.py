@@ -16,6 +16,7 @@ from agon.train.processes import (
     refuse_other_number,
     refuse_processes,
     refuse_several_gpus,
+    refuse_strangers,
     sharding,
 )
 
@@ -141,6 +142,14 @@ def test_a_run_goes_on_with_as_many_processes_as_it_was_started_with() -> None:
         refuse_other_number(2, Launched(1))
     with pytest.raises(InputError, match="started with 1 process, and this is 2"):
         refuse_other_number(1, Launched(2))
+
+
+def test_processes_that_did_not_find_one_another_are_refused() -> None:
+    refuse_strangers(Launched(2), 2)
+    with pytest.raises(
+        InputError, match=r"started 2 processes, and 1 of them found together: .* MASTER_ADDR"
+    ):
+        refuse_strangers(Launched(2), 1)
 
 
 def test_one_process_that_sees_several_gpus_is_told_what_to_do() -> None:

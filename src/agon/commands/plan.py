@@ -40,9 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    hardware = Hardware(
-        arguments.gpu, arguments.gpus, arguments.servers
-    )  # a wrong one is refused before torch is loaded
+    # A wrong one is refused before torch is loaded.
+    hardware = Hardware(arguments.gpu, arguments.gpus, arguments.servers)
     from agon.train.recipes import build_config, read_request
 
     asked = read_request(arguments.recipe, arguments.rest)

@@ -38,8 +38,7 @@ def plan_servers(model: Architecture, work: Workload, gpu: Gpu, cards: int) -> S
         each *= 2
     if cards % each:
         raise InputError(
-            f"--servers {cards} is not a multiple of the {each} {'GPUs' if each > 1 else 'GPU'} that one server of this "
-            "model needs."
+            f"--servers must be a multiple of {each}, the GPUs that one server of this model needs, not {cards}."
         )
     return replace(made, count=cards // each)
 

@@ -162,7 +162,10 @@ def parallel_refusals(options: Options, environment: Environment) -> Iterator[st
 
 def _fsdp_refusals(o: Options, fsdp: Options) -> Iterator[str]:
     if str(fsdp["version"]) != "2":
-        yield f"fsdp must be version 2, not {fsdp['version']}: set fsdp_config: {{version: 2}}, or fsdp_version: 2 for accelerate."
+        yield (
+            f"fsdp must be version 2, not {fsdp['version']}: set version in fsdp_config, or fsdp_version in the file "
+            "that accelerate is started with."
+        )
     if engine_of(o) == "transformers":
         yield (
             "fsdp needs engine vllm or vllm-server: engine transformers samples from the trainer's own weights, and a "
@@ -187,8 +190,17 @@ def refuse_other_number(before: int, launched: Launched) -> None:
     """A run goes on with as many processes as it was started with."""
     if before != launched.processes:
         raise InputError(
-            f"The run was started with {before} process{'es' if before != 1 else ''}, and this is {launched.processes}: "
+            f"The run was started with {before} process{'es' * (before != 1)}, and this is {launched.processes}: "
             "a step would hold other problems and the schedule another number of steps. Start as many as before."
+        )
+
+
+def refuse_strangers(launched: Launched, joined: int) -> None:
+    """Processes that did not find one another would each make the whole run, in the same folder."""
+    if launched.processes != joined:
+        raise InputError(
+            f"The launcher has started {launched.processes} processes, and {joined} of them found together: check that "
+            "RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are set in each."
         )
 
 
