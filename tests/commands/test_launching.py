@@ -122,6 +122,7 @@ def test_a_signal_to_one_task_stops_all_after_the_same_step_and_the_run_goes_on(
     assert sorted({duel.step for duel in run.duels()}) == [0, 1, 2, 3]
 
 
+@pytest.mark.exhaustive
 def test_a_process_that_dies_on_one_of_two_hosts_ends_both(
     tmp_path: Path, started: list["subprocess.Popen[str]"]
 ) -> None:

@@ -35,6 +35,19 @@ for loss in sys.argv[4:]:
     ours.close()
     if ours.accelerator.is_main_process:
         print("PROCESSES", ours.accelerator.num_processes)
+
+from agon.engines.peers import from_main, rank, wait_for_all
+from agon.errors import InputError
+
+def refuse():
+    raise InputError(f"no server, says {rank()}")
+
+wait_for_all()
+try:
+    from_main(refuse)
+except InputError as error:
+    print(f"REFUSED {error}\\n", end="", flush=True)
+print(f"MADE {from_main(rank)}\\n", end="", flush=True)
 """
 LOSSES = ("dapo", "grpo")
 # Four steps of a pair whose rollouts come from an engine with weights of its own; `stop` ends the first trainer
@@ -110,6 +123,8 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, processes, config in (("one", 1, None), ("two", 2, "ddp.yaml")):
         said = launch(folder / name, SCRIPT, [8 // processes, 4, *LOSSES], config)
         assert said.count(f"PROCESSES {processes}") == len(LOSSES)
+        # What the main process makes reaches all of them, and so does what it cannot make.
+        assert said.count("REFUSED no server, says 0") == said.count("MADE 0") == processes
     return folder
 
 
@@ -123,6 +138,8 @@ def test_two_processes_equal_one(launched: Path, loss: str) -> None:
     assert updates[0].norm() > 0.1
     assert (updates[0] - updates[1]).norm() / updates[0].norm() < 1e-5
     assert two.read_environment()["processes"] == 2
+    verdicts = [run.read_summary()["judge"]["verdicts"] for run in (one, two)]
+    assert verdicts[0] == verdicts[1] > 0
 
 
 @pytest.fixture(scope="module")

@@ -283,8 +283,12 @@ def _child_executor(engine: Any) -> Any:
 
 
 def _ignore_interrupts(worker: Any) -> None:
-    """Ctrl-C reaches every process of a terminal; the trainer handles it, after it has finished its step."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Ctrl-C reaches every process of a terminal, SIGTERM every process of a job.
+
+    The trainer handles them, after it has finished its step; the child ends when the trainer does.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _lora_request(adapter: StoredAdapter) -> Any:

@@ -15,10 +15,12 @@ from types import FrameType
 from typing import Any
 
 import torch
+from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
 from agon.errors import InputError
 from agon.game.methods import Method
+from agon.judges.limits import PoolCounts
 from agon.judges.pool import JudgePool
 from agon.policies import BASE, Pair
 from agon.runs.folder import Run
@@ -106,7 +108,8 @@ class RunRecorder(TrainerCallback):
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         recorded, pair = self._recorded, self._recorded.pair
-        base = pair.fingerprint(BASE)  # in every process: together they gather a sharded one
+        # In every process: together they gather a sharded base, and count all verdicts.
+        base, counts = pair.fingerprint(BASE), sum(gather_object([recorded.judge.counts]), PoolCounts())
         if not state.is_world_process_zero:
             return
         pair.save(self._run.adapters)
@@ -123,7 +126,7 @@ class RunRecorder(TrainerCallback):
                 **recorded.names,
                 "fingerprints": {name: pair.fingerprint(name) for name in pair.names},
                 "base_fingerprint": base,
-                "judge": asdict(recorded.judge.counts),
+                "judge": asdict(counts),
                 "seconds": round(time.time() - self._started, 1),
                 "last": last[0] if last else {},
             }

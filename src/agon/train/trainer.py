@@ -38,6 +38,7 @@ from agon.game.duel import Duel
 from agon.game.problem import Problem
 from agon.game.rollout import Rollout
 from agon.judges.judge import Judge
+from agon.judges.limits import PoolCounts
 from agon.policies import Pair
 from agon.runs.folder import Run
 from agon.runs.settings import RunSettings
@@ -430,7 +431,7 @@ class AgonTrainer(GRPOTrainer):
             **duel_metrics(everyone, self.args.group_size),
             **policy_metrics(everyone),
             "pair/distance": self.pair.distance(),
-            "judge/timeout_share": self.judge.counts.timeout_share,
+            "judge/timeout_share": sum(gather_object([self.judge.counts]), PoolCounts()).timeout_share,
             "time/sampling": seconds,
             "time/tokens_per_second": tokens / seconds,
         }
