@@ -73,7 +73,8 @@ def train(name, resume=False, **options):
     if not resume:
         ours.add_callback(Stop())
     ours.train(resume_from_checkpoint=resume)
-    kinds = {type(weight).__name__ for key, weight in ours.model.named_parameters() if "lora_" not in key}
+    base = [(key, weight) for key, weight in ours.model.named_parameters() if "lora_" not in key]
+    kinds = {type(weight).__name__ for key, weight in base if ".layers." in key}
     ours.close()
     if ours.accelerator.is_main_process:
         print("KINDS", *kinds)

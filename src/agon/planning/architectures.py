@@ -66,16 +66,19 @@ class Architecture:
     @property
     def parameters(self) -> int:
         """Of the text model and its towers."""
-        linear = sum(each.count * each.inputs * each.outputs for each in self.linears())
         embeddings = self.vocab * self.hidden * (1 if self.tied else 2)
         per_layer = self.vocab * self.layers * self.per_layer_input
-        return linear + embeddings + per_layer + self.towers
+        return self.layer_parameters + embeddings + per_layer + self.towers
+
+    @property
+    def layer_parameters(self) -> int:
+        """Of all layers, without embeddings, head and towers."""
+        return sum(each.count * each.inputs * each.outputs for each in self.linears())
 
     @property
     def active(self) -> int:
         """Parameters that a token is multiplied with: all but looked-up embeddings and towers."""
-        linear = sum(each.count * each.inputs * each.outputs for each in self.linears())
-        return linear + self.vocab * self.hidden
+        return self.layer_parameters + self.vocab * self.hidden
 
     def adapter(self, rank: int) -> int:
         """Parameters of one adapter: r x (inputs + outputs) for each adapted layer."""

@@ -140,15 +140,15 @@ class Memory:
 def memory(model: Architecture, work: Workload, processes: int = 1) -> Memory:
     """Memory of one of the training processes.
 
-    The base is frozen: its parameters, once, or a process's share of them if it is sharded; then three
-    layers (one that computes, the next on its way, and the buffer it arrives in) and the output head are
-    whole beside them. Adapters are float32 and whole in every process, with a gradient and Adam's two
+    The base is frozen: its parameters, once. If it is sharded, a process has its share of the layers, whole
+    embeddings and head, and three whole layers: one that computes, the next on its way, and the buffer it
+    arrives in. Adapters are float32 and whole in every process, with a gradient and Adam's two
     moments for each of them. Where a vLLM engine samples, its own memory is not in here.
     """
     adapters = work.policies * model.adapter(work.lora_r) * 4
-    sharded = processes if work.fsdp else 1
+    layers = model.layer_parameters if work.fsdp else 0
     return Memory(
-        base=math.ceil(model.parameters * work.width / sharded),
+        base=(model.parameters - layers + math.ceil(layers / processes)) * work.width,
         gathered=gathered_bytes(model, work) if work.fsdp else 0,
         exchanged=adapters // (work.policies if work.fsdp else 1) if processes > 1 else 0,
         adapters=adapters,
@@ -160,10 +160,8 @@ def memory(model: Architecture, work: Workload, processes: int = 1) -> Memory:
 
 
 def gathered_bytes(model: Architecture, work: Workload) -> int:
-    """What FSDP2 holds whole at its peak: three layers, and the head that every tile of scores needs."""
-    head = model.vocab * model.hidden
-    layer = (model.active - head) // model.layers
-    return (3 * layer + head) * work.width
+    """What FSDP2 gathers and holds whole at its peak: three layers."""
+    return 3 * (model.layer_parameters // model.layers) * work.width
 
 
 def activations(model: Architecture, work: Workload) -> int:

@@ -137,7 +137,7 @@ def plan_text(facts: dict[str, Any]) -> str:
         ("gradients", parts["gradients"]),
         ("optimizer", parts["optimizer"]),
         ("activations of a micro-batch", parts["activations"]),
-        ("layers and head of the base, gathered", parts["gathered"]),
+        ("layers of the base, gathered", parts["gathered"]),
         ("gradients on their way", parts["exchanged"]),
         ("training, at its peak", parts["training_peak"]),
     ]

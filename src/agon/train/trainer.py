@@ -49,7 +49,7 @@ from agon.train.config import AgonConfig
 from agon.train.logprob_gap import CheckAtStart, Probe, SamplerWatch, check_sampler
 from agon.train.metrics import duel_metrics, policy_metrics
 from agon.train.processes import sharding
-from agon.train.sharding import average_gradients, keep_adapters_whole, missing_forwards, shard_on_cpu
+from agon.train.sharding import average_gradients, missing_forwards, shard_layers_only, shard_on_cpu
 from agon.train.streams import (
     Batch,
     RowCounts,
@@ -140,7 +140,7 @@ class AgonTrainer(GRPOTrainer):
         args.beta, args.use_vllm = wanted["beta"], wanted["use_vllm"]
         self.beta = args.beta
         if self.is_fsdp_enabled:
-            keep_adapters_whole(self.accelerator, self.pair)
+            shard_layers_only(self.accelerator, self.pair)
         self.chat = settings.chat(tokenizer)
         self.judge = settings.open_judge(judge or args.judge or self.task.judge)
         self.engine = engine or build_engine(
