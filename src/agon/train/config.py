@@ -18,7 +18,7 @@ from agon.game.dialects import DIALECTS
 from agon.game.methods import Method, method
 from agon.policies.pair import Adapters
 from agon.train.option_checks import check_options
-from agon.train.processes import Launched, refuse_processes, refuse_strangers, sharding
+from agon.train.processes import Launched, refuse_processes, refuse_strangers, sharding, wants_fsdp
 from agon.train.streams import PER_TOKEN_LOSSES
 
 
@@ -174,8 +174,10 @@ class AgonConfig(GRPOConfig):
         if not torch.cuda.is_available():
             self.dataloader_pin_memory = False  # or torch warns that there is nothing to pin for
         refuse_processes(vars(self))  # before processes are joined into a group
-        if self.fsdp:
-            self.fsdp_config = sharding(vars(self), {})
+        if wants_fsdp(vars(self)):
+            self.fsdp, self.fsdp_config = True, sharding(vars(self), {})
+        else:
+            self.fsdp = None
         super().__post_init__()
         refuse_strangers(launched, self.world_size)
         check_options(vars(self))

@@ -18,6 +18,7 @@ Options = Mapping[str, Any]
 Environment = Mapping[str, str]
 
 TORCHRUN = "torchrun --nproc_per_node N -m agon.cli train ..."
+YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 # What accelerate's launcher tells its processes of FSDP, by the names that fsdp_config has for it.
 FSDP_VARIABLES = {
     "version": "FSDP_VERSION",
@@ -55,9 +56,15 @@ def _number(environment: Environment, name: str, default: int) -> int:
     return int(text)
 
 
+def wants_fsdp(options: Options) -> bool:
+    """Whether the run's own options ask for FSDP; on a command line true and false are words."""
+    asked = options.get("fsdp")
+    return bool(asked) and str(asked).lower() not in NO
+
+
 def sharding(options: Options, environment: Environment) -> dict[str, Any] | None:
     """The settings of FSDP, from the options or from accelerate's launcher; None without FSDP."""
-    if options.get("fsdp"):
+    if wants_fsdp(options):
         given = _read_config(options.get("fsdp_config"))
         return {"version": 2, **{key.removeprefix("fsdp_"): value for key, value in given.items()}}
     if not _yes(environment.get("ACCELERATE_USE_FSDP")):
@@ -155,6 +162,8 @@ def parallel_refusals(options: Options, environment: Environment) -> Iterator[st
             f"Agon does not take {name} in model_init_kwargs: the engine would sample from another base than the one "
             "that is trained; take a smaller base, or shard it with fsdp."
         )
+    if wants_fsdp(options) and not _yes(options["fsdp"]):
+        yield f"fsdp must be true or false, not {options['fsdp']!r}: anything else about it belongs into fsdp_config."
     fsdp = sharding(options, environment)
     if fsdp is not None:
         yield from _fsdp_refusals(options, fsdp)
@@ -214,4 +223,4 @@ def refuse_several_gpus(gpus: int, processes: int) -> None:
 
 
 def _yes(value: Any) -> bool:
-    return str(value or "").lower() in ("1", "true", "yes", "on")
+    return str(value or "").lower() in YES

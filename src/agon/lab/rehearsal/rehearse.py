@@ -33,7 +33,7 @@ from agon.planning.lengths import Lengths
 from agon.planning.recipe_plan import workload
 from agon.policies.base import load_tokenizer
 from agon.train.config import AgonConfig
-from agon.train.processes import Launched
+from agon.train.processes import Launched, wants_fsdp
 from agon.train.recipes import Request, RunArguments, build_config
 
 # Room for prompts beside the longest completion: a problem and a summary, twice over.
@@ -62,7 +62,7 @@ def rehearse(wanted: Wanted) -> dict[str, Any]:
     """Rehearse a recipe and return all that was measured, as plain JSON values."""
     if wanted.steps < 1:
         raise InputError(f"--steps is a positive number, not {wanted.steps}.")
-    if Launched.read().processes > 1 or wanted.asked.options.get("fsdp"):
+    if Launched.read().processes > 1 or wants_fsdp(wanted.asked.options):
         raise InputError(
             "A rehearsal runs in one process with the whole base: start it without a launcher and without fsdp; "
             "`agon plan --gpus N` has the arithmetic for more."
