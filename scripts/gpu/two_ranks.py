@@ -58,7 +58,7 @@ def options(mode: str, arguments: argparse.Namespace) -> dict[str, Any]:
         "max_steps": arguments.steps,
     }
     if mode == "engines":
-        own = {
+        own: dict[str, Any] = {
             "per_device_train_batch_size": 4,
             "gradient_accumulation_steps": 4,
             "vllm_kv_cache_bytes": 4 * GIB,

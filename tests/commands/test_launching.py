@@ -17,8 +17,8 @@ from agon.cli import main
 from agon.runs.folder import Run
 from agon.train.recipes import RECIPES
 
-SMALL = ("--max_steps", "4", "--per_device_train_batch_size", "16", "--final_evaluation", "0")
-SMALL += ("--judge_workers", "1")
+SMALL = [*("--max_steps", "4", "--per_device_train_batch_size", "16", "--final_evaluation", "0")]
+SMALL += ["--judge_workers", "1"]
 # Slurm's commands, as far as the script needs them: every task is a process here, and its id is noted.
 SRUN = """#!/usr/bin/env bash
 while [[ $1 == --* ]]; do shift; done

@@ -45,7 +45,11 @@ def refuse(options: dict[str, Any], environment: dict[str, str]) -> None:
         ({"model_init_kwargs": {"load_in_4bit": True}}, {}, "does not take load_in_4bit"),
         ({"fsdp": True}, {}, "fsdp needs engine vllm or vllm-server"),
         ({"fsdp": "true"}, TWO, "fsdp needs engine vllm or vllm-server"),
-        ({**SHARDED, "fsdp": "full_shard offload"}, {}, "fsdp must be true or false, not 'full_shard offload'"),
+        (
+            {**SHARDED, "fsdp": "full_shard offload"},
+            {},
+            "fsdp must be true or false, not 'full_shard offload'",
+        ),
         ({**SHARDED, "fsdp": ["full_shard"]}, {}, "fsdp must be true or false"),
         ({}, BY_ACCELERATE, "fsdp needs engine vllm or vllm-server"),
         ({**SHARDED, "fsdp_config": {"version": 1}}, {}, "must be version 2, not 1"),

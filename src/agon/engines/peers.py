@@ -1,7 +1,7 @@
 """The training processes that share one set of servers: what one of them does, the others wait for."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from torch import distributed
 
@@ -29,7 +29,7 @@ def from_main(make: Callable[[], T]) -> T:
     """What the main process makes, in every process; its error is raised in every process too."""
     if not in_a_group():
         return make()
-    outcome: list[object] = [None, None]
+    outcome: list[Any] = [None, None]
     if rank() == 0:
         try:
             outcome = [make(), None]
@@ -40,6 +40,7 @@ def from_main(make: Callable[[], T]) -> T:
     distributed.broadcast_object_list(outcome, src=0)
     made, failed = outcome
     if failed is not None:
-        wrong_input, said = failed  # type: ignore[misc]
+        wrong_input, said = failed
         raise InputError(said) if wrong_input else RuntimeError(f"The main process failed: {said}")
-    return made  # type: ignore[return-value]
+    answer: T = made
+    return answer

@@ -1,6 +1,7 @@
 """What all processes of a run decide together; with one process, what it decides itself."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import distributed
@@ -17,7 +18,7 @@ def mean_of_processes(values: Sequence[float], device: torch.device) -> list[flo
     return [value / total[-1] for value in total[:-1]]
 
 
-def _over_all(values: Sequence[float], device: torch.device, reduction: distributed.ReduceOp) -> list[float]:
+def _over_all(values: Sequence[float], device: torch.device, reduction: Any) -> list[float]:
     if not distributed.is_available() or not distributed.is_initialized():
         return list(values)
     shared = torch.tensor(values, dtype=torch.float32, device=device)

@@ -174,10 +174,9 @@ class AgonConfig(GRPOConfig):
         if not torch.cuda.is_available():
             self.dataloader_pin_memory = False  # or torch warns that there is nothing to pin for
         refuse_processes(vars(self))  # before processes are joined into a group
-        if wants_fsdp(vars(self)):
-            self.fsdp, self.fsdp_config = True, sharding(vars(self), {})
-        else:
-            self.fsdp = None
+        self.fsdp = wants_fsdp(vars(self)) or None
+        if self.fsdp:
+            self.fsdp_config = sharding(vars(self), {})
         super().__post_init__()
         refuse_strangers(launched, self.world_size)
         check_options(vars(self))

@@ -79,6 +79,7 @@ class AgonTrainer(GRPOTrainer):
 
     _tag_names = ["trl", "grpo", "agon"]  # noqa: RUF012
     _name = "Agon"
+    is_fsdp_enabled: bool
 
     def __init__(
         self,
@@ -320,7 +321,7 @@ class AgonTrainer(GRPOTrainer):
         try:
             with self.pair.using(policy):
                 missing = self._missing_forwards(len(rollouts))
-                scored = [self._logprobs_of(rollout) for rollout in [*rollouts, *rollouts[:1] * missing]]
+                scored = [self._logprobs_of(rollout) for rollout in [*rollouts, *[rollouts[0]] * missing]]
                 return scored[: len(rollouts)]
         finally:
             self.model.train(training)
