@@ -1,7 +1,7 @@
 """Estimate what a recipe needs before anything is downloaded: memory, tokens, time.
 
 agon plan qwen3-0.6b-deepmath --gpu H100 --gpus 8
-agon plan qwen3-4b-deepmath --gpus 8 --servers 8 --engine vllm-server --fsdp true
+agon plan qwen3-4b-deepmath --gpus 8 --engine vllm-server --fsdp true
 agon plan qwen2.5-0.5b-gsm8k --max_completion_length 1024 --json
 
 Options that are not the plan's own change the recipe, as in `agon train`.
