@@ -54,6 +54,14 @@ def test_the_page_of_the_engines_shows_what_its_benchmark_measured() -> None:
     assert [figure for figure in figures if figure not in shown] == []
 
 
+def test_the_page_of_several_gpus_shows_what_its_script_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(ROOT / "scripts" / "scaling.py"))["main"]()
+    shown = (ROOT / "docs" / "scaling.md").read_text("utf-8")
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    assert len(rows) > 20
+    assert [row for row in rows if row not in shown] == []
+
+
 def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
 

@@ -58,7 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(words)
     except InputError as error:
-        print(f"agon: {_one_line(error)}", file=sys.stderr)
+        if speaker := _speaker():
+            print(f"{speaker}: {_one_line(error)}", file=sys.stderr)
         return 2
     except BrokenPipeError:
         # The reader went away (`agon methods | head -1`). Python would complain again at exit.
@@ -78,6 +79,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"agon: {' '.join(notes)}", file=sys.stderr, flush=True)
         error.__notes__ = []
         raise
+
+
+def _speaker() -> str | None:
+    """Who says what was wrong, of several processes that a launcher has started.
+
+    Before they have joined, all processes of a host find the same, and its first one says it.
+    """
+    local, rank = os.environ.get("LOCAL_RANK", "0"), os.environ.get("RANK", "0")
+    torch = sys.modules.get("torch")
+    joined = torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized()
+    if not joined and local != "0":
+        return None
+    return "agon" if rank == "0" else f"agon, process {rank}"
 
 
 def _one_line(said: object) -> str:

@@ -1,5 +1,6 @@
 """What vLLM is started with; needs no vLLM."""
 
+import os
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -7,7 +8,13 @@ from typing import Any
 import pytest
 
 from agon.engines.options import VllmOptions
-from agon.engines.vllm_engine import SMALLEST_UTILIZATION, capture_sizes, settings
+from agon.engines.vllm_engine import (
+    SMALLEST_UTILIZATION,
+    capture_sizes,
+    environment_of_child,
+    own_card,
+    settings,
+)
 from agon.errors import InputError
 
 
@@ -73,3 +80,32 @@ def test_a_count_of_zero_is_refused(name: str) -> None:
     zero: dict[str, Any] = {name: 0}
     with pytest.raises(InputError, match=f"{name} must be at least 1, not 0"):
         replace(VllmOptions(), **zero)
+
+
+def test_an_engine_beside_other_training_processes_has_its_model_in_a_child() -> None:
+    assert "distributed_executor_backend" not in settings(VllmOptions(), rank=16, cuda=False)
+    assert settings(VllmOptions(), 16, False, in_a_group=True)["distributed_executor_backend"] == "mp"
+
+
+def test_the_child_sees_its_trainers_card_and_nothing_of_the_launcher(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    launcher = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}
+    for name, value in {**launcher, "TORCHELASTIC_USE_AGENT_STORE": "True", "KEPT": "yes"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("VLLM_WORKER_MULTIPROC_METHOD", raising=False)
+    before = dict(os.environ)
+    with environment_of_child(in_a_group=True):
+        inside = dict(os.environ)
+    assert not {*launcher, "TORCHELASTIC_USE_AGENT_STORE"} & set(inside)
+    assert inside["KEPT"] == "yes"
+    assert inside["VLLM_WORKER_MULTIPROC_METHOD"] == "spawn"  # a fork would begin with the trainer's group
+    assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize(
+    ("visible", "index", "card"),
+    [(None, 3, "3"), ("", 1, "1"), ("4,5,6", 1, "5"), ("GPU-a, GPU-b", 1, "GPU-b")],
+)
+def test_a_card_is_found_among_those_that_are_visible(visible: str | None, index: int, card: str) -> None:
+    assert own_card(visible, index) == card

@@ -1,5 +1,7 @@
 """Validation shows the cascade and each adapter alone, in one flat dictionary."""
 
+from typing import Any
+
 import pytest
 
 from agon.arena import Arena
@@ -14,7 +16,7 @@ PROBLEMS = zero_or_one(40)
 
 
 def run(
-    arena: Arena, policies: tuple[str, ...] = ("A", "B"), method: str = "agon", seed: int = 1, **more: int
+    arena: Arena, policies: tuple[str, ...] = ("A", "B"), method: str = "agon", seed: int = 1, **more: Any
 ):
     return validate(arena, PROBLEMS, policies, METHODS[method], SAMPLING, VERSIONS, seed, **more)
 

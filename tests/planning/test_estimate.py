@@ -72,6 +72,9 @@ def test_whole_models_have_the_sizes_that_their_makers_state() -> None:
         "Qwen3-0.6B": 0.6,
         "Qwen3-1.7B": 1.7,
         "Qwen3-4B": 4.0,
+        "Qwen3-8B": 8.2,
+        "Qwen3-14B": 14.8,
+        "Qwen3-32B": 32.8,
         "Qwen3.5-2B": 2.2,
         "gemma-4-E4B-it": 7.9,
     }

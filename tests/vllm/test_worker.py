@@ -41,7 +41,11 @@ def test_a_child_samples_what_this_process_does_and_ends_with_its_engine(tiny: T
 
     engine = start(tiny, IN_A_CHILD)
     [worker] = workers()
-    os.kill(worker, signal.SIGINT)  # as Ctrl-C does, which the trainer handles
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # as Ctrl-C and a scheduler send them; the trainer handles them
+        os.kill(worker, number)
     rollouts = play(engine, requests)
     assert {key: rollout.token_ids for key, rollout in rollouts.items()} == {
         key: rollout.token_ids for key, rollout in expected.items()

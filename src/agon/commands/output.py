@@ -39,9 +39,10 @@ def show_tables(shown: "list[Table]", form: str | None) -> None:
 def working(what: str) -> Iterator[None]:
     """Say what a command waits for: at once on a terminal, where the line is wiped in the end."""
     from agon.train.minute_lines import MinuteLines
+    from agon.train.processes import Launched
 
     began = time.monotonic()
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or not Launched.read().main:
         with MinuteLines(lambda: f"agon: still {what}, for {time.monotonic() - began:.0f} s"):
             yield
         return

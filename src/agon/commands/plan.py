@@ -1,6 +1,7 @@
 """Estimate what a recipe needs before anything is downloaded: memory, tokens, time.
 
 agon plan qwen3-0.6b-deepmath --gpu H100 --gpus 8
+agon plan qwen3-4b-deepmath --gpus 8 --engine vllm-server --fsdp true
 agon plan qwen2.5-0.5b-gsm8k --max_completion_length 1024 --json
 
 Options that are not the plan's own change the recipe, as in `agon train`.
@@ -19,7 +20,15 @@ PARSES_REST = True
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", help="a recipe's name or YAML file")
-    parser.add_argument("--gpus", type=whole(1), default=1, metavar="N", help="number of GPUs (default 1)")
+    parser.add_argument(
+        "--gpus", type=whole(1), default=1, metavar="N", help="GPUs that train, a process each (default 1)"
+    )
+    parser.add_argument(
+        "--servers",
+        type=whole(1),
+        metavar="N",
+        help="GPUs that serve beside them, for engine vllm-server (as many as train)",
+    )
     parser.add_argument("--gpu", default="H100", help=f"one of {', '.join(GPUS)} (default H100)")
     parser.add_argument(
         "--prompt-tokens", type=whole(1), default=400, metavar="N", help="longest prompt (default 400)"
@@ -31,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    hardware = Hardware(arguments.gpu, arguments.gpus)  # a wrong one is refused before torch is loaded
+    # A wrong one is refused before torch is loaded.
+    hardware = Hardware(arguments.gpu, arguments.gpus, arguments.servers)
     from agon.train.recipes import build_config, read_request
 
     asked = read_request(arguments.recipe, arguments.rest)

@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         config = build_config({**asked.options, "output_dir": folder})
     ended = train(asked.what, config, resume)
     if not ended.main_process:
-        return 0
+        return 0 if ended.finished else 130
     if not ended.finished:
         _say_how_it_stopped(ended)
         return 130
@@ -98,7 +98,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _announce(asked: "Request", folder: str, resume: bool) -> None:
     """The first line, before torch is loaded: what is trained and where it goes."""
-    if os.environ.get("RANK", "0") != "0":
+    from agon.train.processes import Launched
+
+    if not Launched.read().main:
         return
     does = "Going on with" if resume else "Training"
     method = asked.options.get("method", "agon")

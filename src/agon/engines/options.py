@@ -56,6 +56,8 @@ class ServerOptions:
     patience_s: float = 300.0  # how long to go on without any server
     attempts: int = 6  # at one request, before the request itself is taken to be the cause
     api_key: str | None = None
+    # Whether all training processes use the servers together: each version is then loaded once, by the main one.
+    shared: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@
 
 Requests for A, B and the base share one continuous batch, and a request submitted while others are
 being sampled joins them. Scheduling happens in this process; on a GPU the model runs in a child
-process, so that one step's kernels are launched while the tokens of the step before are handled. What
-it leaves out: several training processes (use `vllm serve` processes and the vllm-server engine), and
-sleep level 2, which discards the base.
+process, so that one step's kernels are launched while the tokens of the step before are handled. Each
+of several training processes has an engine of its own: its child sees this process's GPU as the only
+one, and nothing of the launcher's variables. What it leaves out: an engine over several GPUs (use `vllm
+serve` and the vllm-server engine), and sleep level 2, which discards the base.
 """
 
 import os
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from agon.engines import peers
 from agon.engines.adapter_store import AdapterStore, StoredAdapter, largest_rank
 from agon.engines.options import VllmOptions
 from agon.engines.protocol import Capabilities, Finished, Request, Sampling, check_request
@@ -39,6 +41,10 @@ RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 # Finished rollouts are returned once they are this fraction of the requests still in flight.
 RETURN_FRACTION = 1 / 8
 THREADS_VARIABLE = "OMP_NUM_THREADS"
+LAUNCHER_VARIABLES = (
+    *("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"),
+    *("ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+)
 
 
 class VllmEngine:
@@ -68,7 +74,7 @@ class VllmEngine:
         self._asleep = False
         self.stride = self._options.stride
         self.steps = 0  # engine steps so far, each a token for every request in the batch
-        with _preserve_global_state():
+        with _preserve_global_state(), environment_of_child(peers.in_a_group()):
             self._llm = _start(model_path, largest_rank(pair), self._options)
         self._engine = self._llm.llm_engine
         self._child = _child_executor(self._engine)
@@ -156,6 +162,7 @@ class VllmEngine:
             self._asleep = False
 
     def close(self) -> None:
+        """End vLLM, which ends this process's group with the other training processes too: the last thing to do."""
         if self._pending:
             self._engine.abort_request(list(self._pending))
             self._pending.clear()
@@ -230,11 +237,11 @@ def _start(model_path: str, rank: int, options: VllmOptions) -> Any:
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     from vllm import LLM
 
-    return LLM(model_path, **settings(options, rank, torch.cuda.is_available()))
+    return LLM(model_path, **settings(options, rank, torch.cuda.is_available(), peers.in_a_group()))
 
 
-def settings(options: VllmOptions, rank: int, cuda: bool) -> dict[str, Any]:
-    """What `vllm.LLM` is started with."""
+def settings(options: VllmOptions, rank: int, cuda: bool, in_a_group: bool = False) -> dict[str, Any]:
+    """What `vllm.LLM` is started with. `in_a_group`: this process has joined other training processes."""
     chosen: dict[str, Any] = {
         "dtype": options.dtype,
         "max_model_len": options.max_model_len,
@@ -250,8 +257,10 @@ def settings(options: VllmOptions, rank: int, cuda: bool) -> dict[str, Any]:
         # After temperature and truncation: the distribution that the token was drawn from.
         "logprobs_mode": "processed_logprobs",
         "disable_log_stats": True,
+        "seed": peers.rank(),  # of requests without one: engines side by side draw different numbers
     }
-    if cuda if options.worker_process is None else options.worker_process:
+    # vLLM makes a process group, and a process has one only.
+    if cuda or in_a_group if options.worker_process is None else options.worker_process:
         chosen["distributed_executor_backend"] = "mp"
     if cuda:
         chosen["max_num_batched_tokens"] = options.max_num_batched_tokens
@@ -274,14 +283,51 @@ def _child_executor(engine: Any) -> Any:
 
 
 def _ignore_interrupts(worker: Any) -> None:
-    """Ctrl-C reaches every process of a terminal; the trainer handles it, after it has finished its step."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Ctrl-C reaches every process of a terminal, SIGTERM every process of a job.
+
+    The trainer handles them, after it has finished its step; the child ends when the trainer does.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _lora_request(adapter: StoredAdapter) -> Any:
     from vllm.lora.request import LoRARequest
 
     return LoRARequest(adapter.name, adapter.lora_id, adapter.path)
+
+
+@contextmanager
+def environment_of_child(in_a_group: bool = False) -> Iterator[None]:
+    """What vLLM's child process is to find: one GPU, which is this process's, and no launcher.
+
+    vLLM takes `cuda:0` for its first worker, which would be the same card for every training process. With
+    torchrun's variables its process group of one would wait for torchrun's store, and a child that is forked
+    would begin with the trainer's process group.
+    """
+    before = dict(os.environ)
+    for name in before:
+        if name in LAUNCHER_VARIABLES or name.startswith("TORCHELASTIC_"):
+            del os.environ[name]
+    if in_a_group:
+        os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "spawn"
+    if torch.cuda.is_available():
+        os.environ["CUDA_VISIBLE_DEVICES"] = own_card(
+            before.get("CUDA_VISIBLE_DEVICES"), torch.cuda.current_device()
+        )
+    try:
+        yield
+    finally:
+        for name in (*LAUNCHER_VARIABLES, *before, "VLLM_WORKER_MULTIPROC_METHOD", "CUDA_VISIBLE_DEVICES"):
+            if name in before:
+                os.environ[name] = before[name]
+            else:
+                os.environ.pop(name, None)
+
+
+def own_card(visible: str | None, index: int) -> str:
+    """The name of this process's GPU among those that it sees."""
+    return visible.split(",")[index].strip() if visible else str(index)
 
 
 @contextmanager

@@ -7,8 +7,9 @@ Each request goes to the server with the fewest requests in flight. A server is 
 loaded the current adapter of every policy and lists it. One that fails is excluded: its requests are
 retried elsewhere with the same seed, and it is used again once it is healthy and has loaded the
 adapters again. Adapters are passed by path: servers on other hosts need `adapter_dir`, a folder that
-they and the trainer see under the same path. What it leaves out: starting servers, and several
-training processes on one set of servers at a time.
+they and the trainer see under the same path. Several training processes share one set of servers: the
+main one has each version loaded, and the others wait for it (`shared`). What it leaves out: starting
+servers.
 """
 
 import threading
@@ -20,6 +21,7 @@ from itertools import count
 
 from agon.engines.adapter_store import AdapterStore, StoredAdapter
 from agon.engines.options import ServerOptions
+from agon.engines.peers import from_main, rank, wait_for_all
 from agon.engines.protocol import Capabilities, Finished, Request, check_request
 from agon.engines.vllm_replica import Answer, MisconfiguredError, Replica, ReplicaError
 from agon.errors import InputError
@@ -58,13 +60,19 @@ class VllmServerEngine:
         self._decode = decode
         self._stop_ids = sorted(set(stop_ids))
         settings = (self._options.control_timeout_s, self._options.timeout_s, self._options.api_key)
-        self._replicas = [Replica(url, *settings) for url in dict.fromkeys(base_urls)]
+        self._main = not self._options.shared or rank() == 0
+        urls = list(dict.fromkeys(base_urls))
+        # Each process begins with another server, so that what is left over when each has spread its own
+        # requests evenly does not all go to the first.
+        first = rank() % len(urls) if self._options.shared else 0
+        self._replicas = [Replica(url, *settings) for url in (*urls[first:], *urls[:first])]
         self._store = AdapterStore(pair, self._options.adapter_dir)
         # Everything below, and the state of the replicas, is read and written under this lock.
         lock = threading.RLock()
         self._changed = threading.Condition(lock)
         self._job_available = threading.Condition(lock)  # only idle workers wait for it
         self._adapters: dict[str, StoredAdapter] = {}  # what every server must have loaded
+        self._old: list[StoredAdapter] = []  # no longer needed, and still in the store
         self._generation = 0  # of `_adapters`
         self._versions: dict[str, int] = {BASE: 0}
         self._base_name: str | None = None
@@ -93,29 +101,53 @@ class VllmServerEngine:
             in_flight = sum(request.policy == policy for request in self._pending.values())
         if in_flight:
             raise RuntimeError(f"Policy '{policy}' cannot change while {in_flight} of its requests run.")
+        if not self._options.shared:
+            self._publish(policy, version)
+            return
+        wait_for_all()  # nobody samples from the version before any more
+        adapters = from_main(lambda: self._publish(policy, version, keep_old=True))
+        if not self._main:
+            self._use(adapters, policy, version)
+        wait_for_all()
+        if self._main:
+            self._remove_old()
+
+    def _publish(self, policy: str, version: int, keep_old: bool = False) -> dict[str, StoredAdapter]:
+        """Write a policy's weights and have the servers load them; all adapters that they must have then."""
         adapter = self._store.publish(policy, version)
         with self._changed:
             if BASE not in self._adapters and BASE in {request.policy for request in self._pending.values()}:
                 raise RuntimeError("The first sync cannot happen while requests for the base run.")
-            old = self._adapters.get(policy)
-            self._adapters[policy] = adapter
-            if BASE not in self._adapters:
-                # Servers keep an old adapter until a newer one needs its slot, so no slot stays empty, and
-                # vLLM's CPU kernels would give a request without an adapter the one in the last slot.
-                self._adapters[BASE] = self._store.publish_base()
+            adapters = {**self._adapters, policy: adapter}
+            if policy in self._adapters:
+                self._old.append(self._adapters[policy])
+        if BASE not in adapters:
+            # Servers keep an old adapter until a newer one needs its slot, so no slot stays empty, and
+            # vLLM's CPU kernels would give a request without an adapter the one in the last slot.
+            adapters[BASE] = self._store.publish_base()
+        self._use(adapters, policy, version)
+        if not keep_old:
+            self._remove_old()
+        return adapters
+
+    def _use(self, adapters: dict[str, StoredAdapter], policy: str, version: int) -> None:
+        """Wait until the servers that were in use have these adapters; the others load them when they return."""
+        with self._changed:
+            self._adapters = dict(adapters)
             self._generation += 1
             self._versions[policy] = version
             ready = [replica for replica in self._replicas if replica.ready]
             for replica in ready:
                 self._set_ready(replica, False)
             self._changed.notify_all()
-            # Wait for the servers that were in use; the others load the adapters when they come back.
             while any(replica.tried_generation < self._generation for replica in ready):
                 self._changed.wait(self._options.heartbeat_s)
                 self._raise_if_hopeless()
         self._wait_until_available()
-        if old is not None:
-            self._store.remove(old)
+
+    def _remove_old(self) -> None:
+        while self._old:
+            self._store.remove(self._old.pop())
 
     def submit(self, requests: Sequence[Request]) -> None:
         for request in requests:
@@ -159,7 +191,8 @@ class VllmServerEngine:
         with self._changed:
             self._closed = True
             self._queue.clear()
-            ready = [replica for replica in self._replicas if replica.ready]
+            # The main process ends last and unloads what all have used.
+            ready = [replica for replica in self._replicas if replica.ready and self._main]
             self._changed.notify_all()
             self._job_available.notify_all()
         for replica in self._replicas:

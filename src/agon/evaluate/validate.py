@@ -5,7 +5,7 @@ reads itself. Both show here first: each adapter's standalone accuracy stands be
 with how often the two agree.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
 from agon.arena import Arena
@@ -27,19 +27,21 @@ def validate(
     versions: Mapping[str, int],
     seed: int,
     samples: int = 1,
+    gather: Callable[[list[Sample]], list[Sample]] = list,
 ) -> dict[str, float]:
     """Play the cascade in every direction and return its rates and those of each adapter alone.
 
     `best` is the accuracy of the better direction, `headline` that of what the method is judged by
     (the better adapter alone for a single-pass method). Both are maxima, so they are for choosing
-    and watching; what is chosen is then measured on problems that had no part in the choice.
+    and watching; what is chosen is then measured on problems that had no part in the choice. `gather`
+    puts the samples of several processes together, each of which played a share of the problems.
     """
     reading = METHODS["coop"]
     rates: dict[str, float] = {}
     alone: dict[str, list[Attempt]] = {}
     plays = directions(policies)
     for play in plays:
-        played = [
+        own = [
             sample_from_duels(play.name, number, reading, duels, arena.chat)
             for number in range(samples)
             for duels in arena.play(
@@ -52,6 +54,7 @@ def validate(
                 players=(play.drafter, play.challenger),
             )
         ]
+        played = gather(own)
         rates |= {f"{play.name}/{what}": rate for what, rate in _cascade(played).items()}
         alone[play.drafter] = [sample.drafts[0] for sample in played]
     for policy, drafts in alone.items():

@@ -1,7 +1,7 @@
 """What a verdict may cost, and the count of those that cost too much."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from agon.errors import InputError
 from agon.judges.judge import Judge
@@ -48,6 +48,12 @@ class PoolCounts:
     errors: int = 0
     replaced: int = 0
     retries: int = 0
+
+    def __add__(self, other: "PoolCounts") -> "PoolCounts":
+        """Of two pools together, as several training processes have them."""
+        return PoolCounts(
+            *(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True))
+        )
 
     @property
     def timeout_share(self) -> float:

@@ -66,16 +66,19 @@ class Architecture:
     @property
     def parameters(self) -> int:
         """Of the text model and its towers."""
-        linear = sum(each.count * each.inputs * each.outputs for each in self.linears())
         embeddings = self.vocab * self.hidden * (1 if self.tied else 2)
         per_layer = self.vocab * self.layers * self.per_layer_input
-        return linear + embeddings + per_layer + self.towers
+        return self.layer_parameters + embeddings + per_layer + self.towers
+
+    @property
+    def layer_parameters(self) -> int:
+        """Of all layers, without embeddings, head and towers."""
+        return sum(each.count * each.inputs * each.outputs for each in self.linears())
 
     @property
     def active(self) -> int:
         """Parameters that a token is multiplied with: all but looked-up embeddings and towers."""
-        linear = sum(each.count * each.inputs * each.outputs for each in self.linears())
-        return linear + self.vocab * self.hidden
+        return self.layer_parameters + self.vocab * self.hidden
 
     def adapter(self, rank: int) -> int:
         """Parameters of one adapter: r x (inputs + outputs) for each adapted layer."""
@@ -144,6 +147,9 @@ MODELS: dict[str, Architecture] = {
     "Qwen/Qwen3-0.6B": _QWEN3,
     "Qwen/Qwen3-1.7B": replace(_QWEN3, hidden=2048, intermediate=6144),
     "Qwen/Qwen3-4B": replace(_QWEN3, layers=36, hidden=2560, heads=32, intermediate=9728),
+    "Qwen/Qwen3-8B": replace(_QWEN3, layers=36, hidden=4096, heads=32, intermediate=12_288, tied=False),
+    "Qwen/Qwen3-14B": replace(_QWEN3, layers=40, hidden=5120, heads=40, intermediate=17_408, tied=False),
+    "Qwen/Qwen3-32B": replace(_QWEN3, layers=64, hidden=5120, heads=64, intermediate=25_600, tied=False),
     "Qwen/Qwen3.5-2B": Architecture(
         *("qwen3_5", 24, 2048, 8, 2, 256, 6144, 248_320),
         towers=330_000_000,

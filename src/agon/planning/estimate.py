@@ -77,6 +77,8 @@ class Workload:
     vllm_gpu_memory_utilization: float = 0.3
     vllm_kv_cache_bytes: int | None = None
     width: int = 2  # bytes of a weight of the base
+    fsdp: bool = False  # the base sharded over the training processes
+    rows_per_sampler: int | None = None  # of a round, where samplers are not the training processes
 
     @property
     def length(self) -> int:
@@ -95,6 +97,11 @@ class Workload:
         return max(1, self.per_device_train_batch_size * self.steps_per_generation)
 
     @property
+    def sampler_rows(self) -> int:
+        """Rollouts that one sampler gets for one round: a training process's own, or a server's share."""
+        return self.rows_per_sampler or self.round_rows
+
+    @property
     def sampled_rows(self) -> int:
         """Rollouts that one process samples at once: a stream, or the part the engine takes of it."""
         stream = max(1, self.per_device_train_batch_size * self.steps_per_generation // 2)
@@ -111,11 +118,14 @@ class Memory:
     optimizer: int
     activations: int
     sampling: int
+    gathered: int = 0  # of a sharded base, what is whole while it is used
+    exchanged: int = 0  # a second copy of the gradients, on their way to the other processes
 
     @property
     def training_peak(self) -> int:
         """While the gradient is computed."""
-        return self.base + self.adapters + self.gradients + self.optimizer + self.activations
+        held = self.base + self.adapters + self.gradients + self.optimizer
+        return held + self.activations + self.gathered + self.exchanged
 
     @property
     def sampling_peak(self) -> int:
@@ -127,21 +137,31 @@ class Memory:
         return max(self.training_peak, self.sampling_peak)
 
 
-def memory(model: Architecture, work: Workload) -> Memory:
-    """Memory of one process.
+def memory(model: Architecture, work: Workload, processes: int = 1) -> Memory:
+    """Memory of one of the training processes.
 
-    The base is frozen: its parameters, once. Adapters are float32, with a gradient and Adam's two
+    The base is frozen: its parameters, once. If it is sharded, a process has its share of the layers, whole
+    embeddings and head, and three whole layers: one that computes, the next on its way, and the buffer it
+    arrives in. Adapters are float32 and whole in every process, with a gradient and Adam's two
     moments for each of them. Where a vLLM engine samples, its own memory is not in here.
     """
     adapters = work.policies * model.adapter(work.lora_r) * 4
+    layers = model.layer_parameters if work.fsdp else 0
     return Memory(
-        base=model.parameters * work.width,
+        base=(model.parameters - layers + math.ceil(layers / processes)) * work.width,
+        gathered=gathered_bytes(model, work) if work.fsdp else 0,
+        exchanged=adapters // (work.policies if work.fsdp else 1) if processes > 1 else 0,
         adapters=adapters,
         gradients=adapters,
         optimizer=2 * adapters,
         activations=activations(model, work),
         sampling=sampling_bytes(model, work) if work.engine == "transformers" else 0,
     )
+
+
+def gathered_bytes(model: Architecture, work: Workload) -> int:
+    """What FSDP2 gathers and holds whole at its peak: three layers."""
+    return 3 * (model.layer_parameters // model.layers) * work.width
 
 
 def activations(model: Architecture, work: Workload) -> int:
@@ -227,8 +247,11 @@ class Hours:
         return self.sampling + self.training
 
 
-def hours(model: Architecture, work: Workload, gpu: Gpu, gpus: int) -> Hours:
+def hours(model: Architecture, work: Workload, gpu: Gpu, gpus: int, sampler: Gpu | None = None) -> Hours:
     """Time of a run: rounds of sampling, and the arithmetic of training.
+
+    `gpus` train. Each of them samples for itself, unless `sampler` says what a server is made of (then
+    `rows_per_sampler` says how much of a round it gets).
 
     A trained token costs 6 operations per parameter (forward, forward again, gradients of activations;
     the base has no weight gradients) and 2 more for the log-probs of another engine's samples, plus
@@ -243,7 +266,7 @@ def hours(model: Architecture, work: Workload, gpu: Gpu, gpus: int) -> Hours:
     per_token = operations * model.active / TRAINING_EFFICIENCY + attention / ATTENTION_EFFICIENCY
     arithmetic = trained * work.num_iterations * per_token
     return Hours(
-        sampling=rounds * round_seconds(model, work, gpu) / 3600,
+        sampling=rounds * round_seconds(model, work, sampler or gpu) / 3600,
         training=arithmetic / (gpu.tflops * 1e12) / gpus / 3600,
     )
 
@@ -259,7 +282,7 @@ def round_seconds(model: Architecture, work: Workload, gpu: Gpu) -> float:
     context = work.prompt_tokens + int(work.lengths.square_mean / 2)
     per_token = model.cache_bytes(context) / bandwidth + TOKEN_SECONDS
     per_step = weights / bandwidth + STEP_SECONDS[work.engine]
-    return engine_steps(model, work, gpu) * per_step + work.round_rows * work.lengths.mean * per_token
+    return engine_steps(model, work, gpu) * per_step + work.sampler_rows * work.lengths.mean * per_token
 
 
 def engine_steps(model: Architecture, work: Workload, gpu: Gpu) -> float:
@@ -274,11 +297,11 @@ def engine_steps(model: Architecture, work: Workload, gpu: Gpu) -> float:
     share, taken = (work.vllm_gpu_memory_utilization, _sampler_weights(model, work)) if own else (0.5, 0)
     cache = work.vllm_kv_cache_bytes if own and work.vllm_kv_cache_bytes else gpu.memory * GIB * share - taken
     room = max(1, int(cache / model.cache_bytes(work.prompt_tokens + work.lengths.mean)))
-    chains = max(1, work.round_rows // work.links)
+    chains = max(1, work.sampler_rows // work.links)
     if own:
         together = min(chains, room)
         chain = work.longest_chain or work.lengths.longest_chain(chains, work.links)
-        return max(chain, work.round_rows * work.lengths.mean / together)
+        return max(chain, work.sampler_rows * work.lengths.mean / together)
     together = min(chains, room, work.engine_rows)
     return work.links * math.ceil(chains / together) * work.lengths.longest_chain(together, 1)
 

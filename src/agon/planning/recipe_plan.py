@@ -7,6 +7,7 @@ from agon.embedded import model_path
 from agon.errors import InputError, unknown
 from agon.planning.architectures import Architecture, architecture
 from agon.planning.estimate import GIB, GPUS, Workload, hours, memory, tokens
+from agon.planning.servers import Servers, plan_servers, sampler_of, served
 from agon.tasks.benchmarks import BENCHMARKS
 from agon.tasks.gym import SIZES
 
@@ -16,16 +17,19 @@ KNOWN_SIZES = {"gsm8k": 7168, "math": 6843, "mbpp": 372}
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a recipe is planned for."""
+    """What a recipe is planned for: GPUs that train, and GPUs that serve beside them (engine vllm-server)."""
 
     gpu: str = "H100"
     gpus: int = 1
+    servers: int | None = None  # as many as train, if unset
 
     def __post_init__(self) -> None:
         if self.gpu not in GPUS:
             raise unknown("GPU", self.gpu, GPUS)
         if self.gpus < 1:
             raise InputError(f"--gpus is a positive number, not {self.gpus}.")
+        if self.servers is not None and self.servers < 1:
+            raise InputError(f"--servers is a positive number, not {self.servers}.")
 
 
 def plan_recipe(
@@ -68,6 +72,7 @@ def workload(config: Any, problems: int, prompt_tokens: int) -> Workload:
         "problems": problems,
         "prompt_tokens": prompt_tokens,
         "policies": config.game.policies,
+        "fsdp": bool(config.fsdp),
         "links": 2 if config.game.challenges and config.game.shows_attempt else 1,
     }
     return Workload(**{**named, **own})
@@ -75,14 +80,26 @@ def workload(config: Any, problems: int, prompt_tokens: int) -> Workload:
 
 def plan_workload(model: Architecture, work: Workload, hardware: Hardware) -> dict[str, Any]:
     """What a workload needs on this hardware."""
-    gpu, parts, spent = GPUS[hardware.gpu], memory(model, work), tokens(work, hardware.gpus)
+    gpu, spent = GPUS[hardware.gpu], tokens(work, hardware.gpus)
+    parts = memory(model, work, hardware.gpus)
+    servers = None
+    if work.engine == "vllm-server":
+        servers = plan_servers(model, work, gpu, hardware.servers or hardware.gpus)
+    elif hardware.servers is not None:
+        raise InputError(f"--servers is for engine vllm-server, not '{work.engine}'.")
     sampler = 0.0
     if work.engine == "vllm":
         # vLLM fills its share of the card, unless its cache has a size of its own beside the weights.
-        own = work.vllm_kv_cache_bytes + parts.base if work.vllm_kv_cache_bytes else None
+        own = work.vllm_kv_cache_bytes + model.parameters * work.width if work.vllm_kv_cache_bytes else None
         sampler = own or work.vllm_gpu_memory_utilization * gpu.memory * GIB
     needed = parts.peak + sampler
-    took = hours(model, work, gpu, hardware.gpus)
+    took = hours(
+        model,
+        served(work, hardware.gpus, servers) if servers else work,
+        gpu,
+        hardware.gpus,
+        sampler_of(servers, gpu) if servers else None,
+    )
     return {
         "parameters": model.parameters,
         "adapter_parameters": model.adapter(work.lora_r),
@@ -97,9 +114,15 @@ def plan_workload(model: Architecture, work: Workload, hardware: Hardware) -> di
         },
         "tokens": asdict(spent),
         "gpu": {"name": hardware.gpu, "count": hardware.gpus, "memory_gib": gpu.memory},
-        "fits": needed <= gpu.memory * GIB,
+        "servers": asdict(servers) if servers else None,
+        "fits": needed <= gpu.memory * GIB and (servers is None or servers.fits),
         "hours": {**asdict(took), "total": took.total},
-        "assumes": {"prompt_tokens": work.prompt_tokens, "length": work.length, "engine": work.engine},
+        "assumes": {
+            "prompt_tokens": work.prompt_tokens,
+            "length": work.length,
+            "engine": work.engine,
+            "fsdp": work.fsdp,
+        },
     }
 
 
@@ -107,14 +130,18 @@ def plan_text(facts: dict[str, Any]) -> str:
     """The same facts as lines of text."""
     parts, spent, took, gpu = facts["memory_bytes"], facts["tokens"], facts["hours"], facts["gpu"]
     assumes = facts["assumes"]
+    shared = f", its share of {gpu['count']}" if assumes["fsdp"] else ""
     rows = [
-        ("base, frozen", parts["base"]),
+        (f"base, frozen{shared}", parts["base"]),
         (f"{facts['policies']} adapters of {facts['adapter_parameters'] / 1e6:.1f}M", parts["adapters"]),
         ("gradients", parts["gradients"]),
         ("optimizer", parts["optimizer"]),
         ("activations of a micro-batch", parts["activations"]),
+        ("layers of the base, gathered", parts["gathered"]),
+        ("gradients on their way", parts["exchanged"]),
         ("training, at its peak", parts["training_peak"]),
     ]
+    rows = [row for row in rows if row[1]]
     if assumes["engine"] == "transformers":
         rows += [
             ("cache and scores while sampling", parts["sampling"]),
@@ -126,6 +153,8 @@ def plan_text(facts: dict[str, Any]) -> str:
     rows.append((f"cache of one sequence of {assumes['length']} tokens", parts["cache_per_sequence"]))
     lines = [f"{facts['model']} on {facts['task']}: {facts['parameters'] / 1e9:.2f}B parameters", ""]
     lines += [f"{size / GIB:>9.2f} GiB  {what}" for what, size in rows]
+    if facts["servers"]:
+        lines += ["", *_server_lines(Servers(**facts["servers"]))]
     verdict = "fits" if facts["fits"] else "does NOT fit"
     lines += [
         "",
@@ -133,7 +162,23 @@ def plan_text(facts: dict[str, Any]) -> str:
         f"{spent['mean'] / 1e6:,.0f}M tokens if completions are 0.4 of the cap on average, "
         f"{spent['most'] / 1e6:,.0f}M at most.",
         "",
-        f"{gpu['count']} x {gpu['name']} ({gpu['memory_gib']:g} GiB each): it {verdict}. Estimate: "
+        f"{_cards(facts)} x {gpu['name']} ({gpu['memory_gib']:g} GiB each): it {verdict}. Estimate: "
         f"{took['total']:.1f} h ({took['sampling']:.1f} h sampling, {took['training']:.1f} h training).",
     ]
     return "\n".join(lines)
+
+
+def _cards(facts: dict[str, Any]) -> str:
+    if not facts["servers"]:
+        return str(facts["gpu"]["count"])
+    serving = facts["servers"]["count"] * facts["servers"]["cards"]
+    return f"{facts['gpu']['count']} + {serving}"
+
+
+def _server_lines(servers: Servers) -> list[str]:
+    each = f"{servers.cards} cards" if servers.cards > 1 else "one card"
+    return [
+        f"{servers.count} servers on {each} each, apart from the trainers; on every card of theirs:",
+        f"{servers.weights / GIB:>9.2f} GiB  base and adapters",
+        f"{servers.cache / GIB:>9.2f} GiB  cache, in all for {servers.sequences} sequences of full length",
+    ]

@@ -15,19 +15,24 @@ from types import FrameType
 from typing import Any
 
 import torch
+from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
 from agon.errors import InputError
 from agon.game.methods import Method
+from agon.judges.limits import PoolCounts
 from agon.judges.pool import JudgePool
 from agon.policies import BASE, Pair
 from agon.runs.folder import Run
 from agon.tasks import Task
+from agon.train.agreement import any_process
 from agon.train.config import AgonConfig
 from agon.train.model_card import model_card
 from agon.version import __version__
 
 LIBRARIES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "math-verify", "vllm")
+STOPS = (signal.SIGINT, signal.SIGTERM)
+SAME_SIGNAL_S = 1.0
 # What may differ between a run and its resumption: where and how it is watched, not what it computes.
 MAY_CHANGE = frozenset(
     {
@@ -102,9 +107,11 @@ class RunRecorder(TrainerCallback):
             self._run.add_metrics({"step": state.global_step, **logs})
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        recorded, pair = self._recorded, self._recorded.pair
+        # In every process: together they gather a sharded base, and count all verdicts.
+        base, counts = pair.fingerprint(BASE), sum(gather_object([recorded.judge.counts]), PoolCounts())
         if not state.is_world_process_zero:
             return
-        recorded, pair = self._recorded, self._recorded.pair
         pair.save(self._run.adapters)
         for name in pair.names:
             card = model_card(name, pair.names, recorded.method, recorded.names, state.global_step)
@@ -118,8 +125,8 @@ class RunRecorder(TrainerCallback):
                 "method": recorded.method.name,
                 **recorded.names,
                 "fingerprints": {name: pair.fingerprint(name) for name in pair.names},
-                "base_fingerprint": pair.fingerprint(BASE),
-                "judge": asdict(recorded.judge.counts),
+                "base_fingerprint": base,
+                "judge": asdict(counts),
                 "seconds": round(time.time() - self._started, 1),
                 "last": last[0] if last else {},
             }
@@ -127,31 +134,42 @@ class RunRecorder(TrainerCallback):
 
 
 class StopOnInterrupt(TrainerCallback):
-    """The first Ctrl-C saves a checkpoint at the end of the round and stops, a second one stops at once."""
+    """The first Ctrl-C (or SIGTERM) saves a checkpoint at the end of the round and stops all processes.
+
+    A second Ctrl-C stops at once.
+    """
 
     def __init__(self) -> None:
-        self._interrupted = False
-        self._handler: Any = None
+        self._interrupted = 0.0  # when, by the monotonic clock
+        self._handlers: dict[signal.Signals, Any] = {}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         def interrupt(number: int, frame: FrameType | None) -> None:
-            if self._interrupted:
-                raise KeyboardInterrupt
-            self._interrupted = True
-            print("\nStopping after this step; press Ctrl-C again to stop at once.", file=sys.stderr)
+            # A launcher passes on what the terminal has sent to everyone already.
+            same = SAME_SIGNAL_S if args.world_size > 1 else 0.0
+            if self._interrupted and time.monotonic() - self._interrupted > same:
+                if number == signal.SIGINT:
+                    raise KeyboardInterrupt
+            elif not self._interrupted:
+                self._interrupted = time.monotonic()
+                if state.is_world_process_zero:
+                    again = "; press Ctrl-C again to stop at once" if number == signal.SIGINT else ""
+                    print(f"\nStopping after this step{again}.", file=sys.stderr, flush=True)
 
         try:
-            self._handler = signal.signal(signal.SIGINT, interrupt)
-        except ValueError:  # not in the main thread: leave the caller's handler alone
-            self._handler = None
+            self._handlers = {number: signal.signal(number, interrupt) for number in STOPS}
+        except ValueError:  # not in the main thread: leave the caller's handlers alone
+            self._handlers = {}
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if self._interrupted and state.global_step % args.steps_per_round == 0:
+        # A signal may reach one process before this step's end and another one after it.
+        stop = any_process(bool(self._interrupted), args.device)
+        if stop and state.global_step % args.steps_per_round == 0:
             control.should_save = control.should_training_stop = True
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if self._handler is not None:
-            signal.signal(signal.SIGINT, self._handler)
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
 
 
 def resolved_config(args: AgonConfig, names: Mapping[str, str]) -> dict[str, Any]:

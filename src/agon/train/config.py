@@ -18,6 +18,7 @@ from agon.game.dialects import DIALECTS
 from agon.game.methods import Method, method
 from agon.policies.pair import Adapters
 from agon.train.option_checks import check_options
+from agon.train.processes import Launched, refuse_processes, refuse_strangers, sharding, wants_fsdp
 from agon.train.streams import PER_TOKEN_LOSSES
 
 
@@ -163,6 +164,11 @@ class AgonConfig(GRPOConfig):
 
     def __post_init__(self) -> None:
         method(self.method)  # an unknown one before anything else
+        launched = Launched.read()
+        if launched.processes > 1 and not torch.accelerator.is_available():
+            # accelerate joins processes without a GPU only if it is told that there is none; otherwise each of
+            # them would make the whole run by itself, in the same folder.
+            self.use_cpu = True
         if self.bf16 is None:
             # TRL would choose bfloat16 everywhere; most CPUs emulate it, tens of times slower than float32.
             fits = not self.use_cpu and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
@@ -174,7 +180,12 @@ class AgonConfig(GRPOConfig):
             self.ddp_find_unused_parameters = True
         if not torch.cuda.is_available():
             self.dataloader_pin_memory = False  # or torch warns that there is nothing to pin for
+        refuse_processes(vars(self))  # before processes are joined into a group
+        self.fsdp = wants_fsdp(vars(self)) or None
+        if self.fsdp:
+            self.fsdp_config = sharding(vars(self), {})
         super().__post_init__()
+        refuse_strangers(launched, self.world_size)
         check_options(vars(self))
         for refusal in self._refusals():
             raise InputError(refusal)
@@ -222,7 +233,7 @@ class AgonConfig(GRPOConfig):
                 adapter_dir=self.adapter_dir,
             ),
             servers=servers,
-            server=ServerOptions(adapter_dir=self.adapter_dir),
+            server=ServerOptions(adapter_dir=self.adapter_dir, shared=self.world_size > 1),
         )
 
     @property

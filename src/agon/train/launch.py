@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agon.errors import InputError
 from agon.runs.folder import Run, is_run
 from agon.train.option_table import defaults
+from agon.train.processes import Launched, refuse_other_number
 from agon.train.recipes import Request, RunArguments, read_saved
 
 if TYPE_CHECKING:
@@ -50,8 +51,17 @@ def train(what: RunArguments, config: "AgonConfig", resume: bool = False) -> End
             at_once = _train(trainer, resume)
         finally:
             trainer.close()
+    leave_group()
     state = trainer.state
     return Ended(trainer.run, state.global_step, state.max_steps, trainer.is_world_process_zero(), at_once)
+
+
+def leave_group() -> None:
+    """Part with the other training processes: what follows, one of them does alone."""
+    from torch import distributed
+
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 def _train(trainer: Any, resume: bool) -> bool:
@@ -86,6 +96,9 @@ def saved_run(folder: Path) -> Request:
     run = Run(folder)
     asked = read_saved({**run.read_config(), "output_dir": str(folder)}, f"'{folder}/config.yaml'")
     run.check_resumable()
+    before = run.read_environment().get("processes")
+    if isinstance(before, int):
+        refuse_other_number(before, Launched.read())
     return asked
 
 

@@ -14,9 +14,11 @@ synced last better than the ones before.
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from accelerate import Accelerator
+from transformers import TrainerCallback
 
 from agon.arena import Arena
 from agon.engines.protocol import Sampling
@@ -53,6 +55,18 @@ class Probe:
     sampling: Sampling
     score: Score
     limit: float
+    # Each figure's mean over the training processes, so that all of them decide alike.
+    mean: Callable[[Sequence[float]], list[float]] = list
+
+
+class CheckAtStart(TrainerCallback):
+    """Checks the sampler when training begins: the model is in its place then, sharded or not."""
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        self._check = check
+
+    def on_train_begin(self, *_: Any, **__: Any) -> None:
+        self._check()
 
 
 def check_sampler(probe: Probe) -> dict[str, float]:
@@ -68,8 +82,8 @@ def _check_policy(probe: Probe, policy: str) -> float:
             probe.pair.add_noise(policy, noise)
             probe.arena.engine.sync(policy, 0)
             rollouts = _sample(probe, policy)
-            with_adapter = gap(probe.score(policy, rollouts), rollouts)
-            without = gap(probe.score(BASE, rollouts), rollouts)
+            gaps = [gap(probe.score(name, rollouts), rollouts) for name in (policy, BASE)]
+            with_adapter, without = probe.mean(gaps)
             if max(with_adapter, without) >= probe.limit:
                 break
             noise *= GROWTH

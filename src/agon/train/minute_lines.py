@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
+from agon.train.processes import Launched
+
 EVERY = 60.0  # seconds
 
 
@@ -28,7 +30,8 @@ class MinuteLines:
 
     def start(self) -> None:
         self._last = time.monotonic()
-        self._thread.start()
+        if Launched.read().main:  # of several processes one speaks
+            self._thread.start()
 
     def stop(self) -> None:
         self._ended.set()

@@ -17,6 +17,7 @@ from agon.judges.registry import JUDGES
 from agon.judges.registry import build as build_judge
 from agon.tasks.benchmarks import BENCHMARKS
 from agon.tasks.load import check_name
+from agon.train.processes import engine_of, parallel_refusals, refuse_processes
 
 Options = Mapping[str, Any]
 
@@ -62,13 +63,14 @@ OPTIMIZERS = {
 
 def check_combinations(options: Options) -> None:
     """Refuse options that do not go together."""
-    for refusals in (_layout, _loss, _schedule):
+    for refusals in (_layout, _loss, _schedule, _parallel):
         for refusal in refusals(options):
             raise InputError(refusal)
 
 
 def check_here(options: Options) -> None:
     """Refuse what this machine does not have: packages, files, the task, a judge of one's own."""
+    refuse_processes(options)
     for refusals in (_packages, _places, _task_and_judge):
         for refusal in refusals(options):
             raise InputError(refusal)
@@ -152,6 +154,11 @@ def _schedule(o: Options) -> Iterator[str]:
             yield "dataloader_multiprocessing_context needs dataloader_num_workers of at least 1."
 
 
+def _parallel(o: Options) -> Iterator[str]:
+    """Frameworks and sharding that do not work, wherever the run is made."""
+    return parallel_refusals(o, {})
+
+
 def _packages(o: Options) -> Iterator[str]:
     """Integrations, optimizers and engines that must be installed."""
     asked = o["report_to"] or []
@@ -167,12 +174,9 @@ def _packages(o: Options) -> Iterator[str]:
     for package, names in OPTIMIZERS.items():
         if o["optim"] in names and not _installed(package):
             yield f"optim {o['optim']} needs the package {package}, which is not installed."
-    for name, package in (("use_liger_kernel", "liger_kernel"), ("deepspeed", "deepspeed")):
-        if o[name] and not _installed(package):
-            yield f"{name} needs the package {package}, which is not installed."
-    engine = o["engine"]
-    if o["use_vllm"]:
-        engine = "vllm" if o["vllm_mode"] == "colocate" else "vllm-server"
+    if o["use_liger_kernel"] and not _installed("liger_kernel"):
+        yield "use_liger_kernel needs the package liger_kernel, which is not installed."
+    engine = engine_of(o)
     if engine == "vllm" and not _installed("vllm"):
         yield (
             "engine vllm needs vLLM, which is not installed: run pip install 'agon-rl[vllm]' (on a machine "

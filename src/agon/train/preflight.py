@@ -16,10 +16,12 @@ from agon.embedded import model_path
 from agon.errors import InputError, unknown
 from agon.train.config import AgonConfig
 from agon.train.option_combinations import OPTIMIZERS
+from agon.train.processes import refuse_several_gpus
 
 
 def refuse_unusable(model: str, config: AgonConfig) -> None:
     """Refuse what would fail only after the model has been loaded."""
+    refuse_several_gpus(config.n_gpu, config.world_size)
     if config.fp16 and not torch.cuda.is_available():
         raise InputError("fp16 must be false without a GPU: half precision is not computed on a CPU.")
     if config.torch_compile and config.torch_compile_backend not in torch.compiler.list_backends(()):

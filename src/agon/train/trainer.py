@@ -12,6 +12,7 @@ resume.
     AgonTrainer(model="Qwen/Qwen3-0.6B", task="deepmath-hard", args=args).train()
 """
 
+import os
 import time
 import warnings
 from collections import defaultdict
@@ -38,15 +39,19 @@ from agon.game.duel import Duel
 from agon.game.problem import Problem
 from agon.game.rollout import Rollout
 from agon.judges.judge import Judge
+from agon.judges.limits import PoolCounts
 from agon.policies import Pair
 from agon.runs.folder import Run
 from agon.runs.settings import RunSettings
 from agon.tasks import Task, load_task, task_from_dataset
+from agon.train.agreement import mean_of_processes
 from agon.train.callbacks import Recorded, RunRecorder, StopOnInterrupt
 from agon.train.config import AgonConfig
-from agon.train.logprob_gap import Probe, SamplerWatch, check_sampler
+from agon.train.logprob_gap import CheckAtStart, Probe, SamplerWatch, check_sampler
 from agon.train.metrics import duel_metrics, policy_metrics
 from agon.train.packing import packed_logps, use_packing, worth_packing
+from agon.train.processes import sharding
+from agon.train.sharding import average_gradients, missing_forwards, shard_layers_only, shard_on_cpu
 from agon.train.streams import (
     Batch,
     RowCounts,
@@ -76,6 +81,7 @@ class AgonTrainer(GRPOTrainer):
 
     _tag_names = ["trl", "grpo", "agon"]  # noqa: RUF012
     _name = "Agon"
+    is_fsdp_enabled: bool
 
     def __init__(
         self,
@@ -93,6 +99,11 @@ class AgonTrainer(GRPOTrainer):
             raise InputError(
                 f"Training corrects for what the engine '{engine.capabilities.name}' sampled with, and this one "
                 "reports no log-probs: start it with VllmOptions(logprobs=True)."
+            )
+        if engine is not None and engine.capabilities.live_weights and sharding(vars(args), os.environ):
+            raise InputError(
+                f"The engine '{engine.capabilities.name}' samples from the trainer's own weights, and a sharded base "
+                "computes only while all processes compute together: use an engine with weights of its own."
             )
         name = model if isinstance(model, str) else model.config.name_or_path or "model"
         settings = RunSettings.from_config({**vars(args), "model": name})
@@ -132,6 +143,8 @@ class AgonTrainer(GRPOTrainer):
         args.beta, args.use_vllm = wanted["beta"], wanted["use_vllm"]
         self.beta = args.beta
         self._packs = args.padding_free and use_packing(base)
+        if self.is_fsdp_enabled:
+            shard_layers_only(self.accelerator, self.pair)
         self.chat = settings.chat(tokenizer)
         self.judge = settings.open_judge(judge or args.judge or self.task.judge)
         self.engine = engine or build_engine(
@@ -159,6 +172,7 @@ class AgonTrainer(GRPOTrainer):
             judge=self.judge,
             engine_facts=lambda: {"engine": self.engine.capabilities.name, "logprob_gap": self.gaps},
         )
+        self.add_callback(CheckAtStart(self._check_sampler))
         # The recorder comes last: it has to know when a stop saves a checkpoint.
         self.add_callback(StopOnInterrupt())
         self.add_callback(RunRecorder(self.run, recorded))
@@ -265,9 +279,12 @@ class AgonTrainer(GRPOTrainer):
         # Dropped groups leave the batch: their rows keep the sampler's own log-probs, which cost nothing.
         scored = _sampled_logprobs(self._playing, logits_to_keep, input_ids.device)
         kept = torch.tensor(self._playing.kept(), dtype=torch.long, device=input_ids.device)
+        missing = self._missing_forwards(-(-len(kept) // rows))
         self.pair.cast_inputs(not self._autocasts)
         try:
             scored[kept] = score_in_parts(score, input_ids[kept], attention_mask[kept], logits_to_keep, rows)
+            for _ in range(missing):
+                score(input_ids[:1], attention_mask[:1], logits_to_keep)
         finally:
             self.pair.cast_inputs(True)
         return scored, None, None
@@ -283,6 +300,21 @@ class AgonTrainer(GRPOTrainer):
         return logps, entropies if rest.get("compute_entropy") else None, None
 
     # The sampler against the trainer
+
+    def _check_sampler(self) -> None:
+        """Whether an engine with weights of its own holds the policies."""
+        if not self.engine.capabilities.live_weights:
+            self.gaps = check_sampler(
+                Probe(
+                    arena=self.arena,
+                    pair=self.pair,
+                    problems=self.problems,
+                    sampling=self.args.sampling,
+                    score=self._logprobs,
+                    limit=self.args.max_logprob_gap,
+                    mean=lambda gaps: mean_of_processes(gaps, self.accelerator.device),
+                )
+            )
 
     def _check_sampler_of(self, stream: Stream, batch: Batch) -> None:
         """Whether a round's rollouts come from the weights that were synced, and what correcting them costs."""
@@ -301,7 +333,9 @@ class AgonTrainer(GRPOTrainer):
         self.model.eval()
         try:
             with self.pair.using(policy):
-                return [self._logprobs_of(rollout) for rollout in rollouts]
+                missing = self._missing_forwards(len(rollouts))
+                scored = [self._logprobs_of(rollout) for rollout in [*rollouts, *[rollouts[0]] * missing]]
+                return scored[: len(rollouts)]
         finally:
             self.model.train(training)
 
@@ -311,6 +345,10 @@ class AgonTrainer(GRPOTrainer):
             self.model, ids, torch.ones_like(ids), rollout.length
         )[0]
         return scored[0]
+
+    def _missing_forwards(self, own: int) -> int:
+        """Asked by all processes before the first of these forwards."""
+        return missing_forwards(own, self.accelerator) if self.is_fsdp_enabled else 0
 
     def _lay_out(self, streams: Sequence[Stream], batches: Sequence[Batch]) -> list[Batch]:
         steps, world = self.args.steps_per_generation, self.accelerator.num_processes
@@ -373,6 +411,9 @@ class AgonTrainer(GRPOTrainer):
         return self._clip_each(self.args.max_grad_norm)
 
     def _clip_each(self, limit: float) -> torch.Tensor:
+        if self.is_fsdp_enabled:
+            for policy in self.pair.names:
+                average_gradients([weight for _, weight in self.pair.weights(policy)], self.accelerator)
         # Once for both: accelerate's own clipping would unscale the gradients of fp16 again for each.
         self.accelerator.unscale_gradients()
         for policy in self.pair.names:
@@ -404,7 +445,7 @@ class AgonTrainer(GRPOTrainer):
             **duel_metrics(everyone, self.args.group_size),
             **policy_metrics(everyone),
             "pair/distance": self.pair.distance(),
-            "judge/timeout_share": self.judge.counts.timeout_share,
+            "judge/timeout_share": sum(gather_object([self.judge.counts]), PoolCounts()).timeout_share,
             "time/sampling": seconds,
             "time/tokens_per_second": tokens / seconds,
         }
@@ -460,11 +501,9 @@ class AgonTrainer(GRPOTrainer):
             self._sync(),
             seed=self.args.seed,
             samples=self.args.num_generations_eval,
+            gather=gather_object,  # the better direction is better on all problems, not on a share of them
         )
-        values = torch.tensor([[*rates.values(), 1.0]], device=self.accelerator.device) * len(share)
-        total = self.accelerator.reduce(values, reduction="sum")[0]
-        named = zip(rates, (total[:-1] / total[-1]).tolist(), strict=True)
-        metrics = {f"{metric_key_prefix}_{name}": value for name, value in named}
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in rates.items()}
         metrics[f"{metric_key_prefix}_time/seconds"] = time.perf_counter() - started
         self.log(metrics)
         self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
@@ -472,17 +511,6 @@ class AgonTrainer(GRPOTrainer):
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> Any:
         """Train, from the start or from a checkpoint; `True` takes the run's newest whole one, if any."""
-        if not self.engine.capabilities.live_weights:
-            self.gaps = check_sampler(
-                Probe(
-                    arena=self.arena,
-                    pair=self.pair,
-                    problems=self.problems,
-                    sampling=self.args.sampling,
-                    score=self._logprobs,
-                    limit=self.args.max_logprob_gap,
-                )
-            )
         if resume_from_checkpoint is True:
             resume_from_checkpoint = self.run.newest_checkpoint()
         self._micro_batches = []
@@ -496,7 +524,8 @@ class AgonTrainer(GRPOTrainer):
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Write a checkpoint aside and move it into place whole: a kill never leaves half of one."""
-        super()._save_checkpoint(model, trial)
+        with self._whole_adapters():
+            super()._save_checkpoint(model, trial)
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
             self.run.publish_checkpoint(self.state.global_step, self.args.save_total_limit)
@@ -504,6 +533,25 @@ class AgonTrainer(GRPOTrainer):
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         self.pair.load_weights(resume_from_checkpoint)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        with self._whole_adapters():
+            super()._load_optimizer_and_scheduler(checkpoint)
+
+    @contextmanager
+    def _whole_adapters(self) -> Iterator[None]:
+        """What a checkpoint holds is whole in every process, so it is written and read as without FSDP."""
+        sharded, self.is_fsdp_enabled = self.is_fsdp_enabled, False
+        try:
+            yield
+        finally:
+            self.is_fsdp_enabled = sharded
+
+    def create_accelerator_and_postprocess(self) -> None:
+        super().create_accelerator_and_postprocess()
+        if sharding(vars(self.args), os.environ) and not self.is_fsdp_enabled:
+            shard_on_cpu(self.accelerator, self.args.fsdp_plugin_args)
+            self.is_fsdp_enabled = True
 
     def close(self) -> None:
         """End the judges and the engine."""
@@ -532,7 +580,8 @@ def _resolve_task(task: str | Task | Dataset, judge: Any, args: AgonConfig) -> T
 
 def _load_base(settings: RunSettings, args: AgonConfig) -> PreTrainedModel:
     """The base where and how it is trained. Frozen, it may live in the precision that computes fastest."""
-    alone_on_gpu = args.device.type == "cuda" and args.world_size == 1
+    sharded = sharding(vars(args), os.environ) is not None
+    alone_on_gpu = args.device.type == "cuda" and args.world_size == 1 and not sharded
     dtype = torch.bfloat16 if args.bf16 else torch.float32
     return settings.load_base(dtype, device_map="auto" if alone_on_gpu else None)
 

@@ -33,6 +33,7 @@ from agon.planning.lengths import Lengths
 from agon.planning.recipe_plan import workload
 from agon.policies.base import load_tokenizer
 from agon.train.config import AgonConfig
+from agon.train.processes import Launched, wants_fsdp
 from agon.train.recipes import Request, RunArguments, build_config
 
 # Room for prompts beside the longest completion: a problem and a summary, twice over.
@@ -61,6 +62,11 @@ def rehearse(wanted: Wanted) -> dict[str, Any]:
     """Rehearse a recipe and return all that was measured, as plain JSON values."""
     if wanted.steps < 1:
         raise InputError(f"--steps is a positive number, not {wanted.steps}.")
+    if Launched.read().processes > 1 or wants_fsdp(wanted.asked.options):
+        raise InputError(
+            "A rehearsal runs in one process with the whole base: start it without a launcher and without fsdp; "
+            "`agon plan --gpus N` has the arithmetic for more."
+        )
     given = {**wanted.asked.options, **({"task_path": wanted.path} if wanted.path else {})}
     what, recipe = wanted.asked.what, build_config(given)
     lengths = checked_lengths(wanted.lengths, recipe.max_completion_length, MEAN_SHARE)
