@@ -19,6 +19,7 @@ from agon.evaluate.vllm_budget import VllmBudget
 from agon.game.problem import DOMAINS, Problem
 from agon.game.prompts import challenger_prompt, plain_prompt
 from agon.policies.pair import BASE, Pair
+from agon.runs.trust import model_network
 
 # Turns (a problem, the number of a sample) that a streaming engine plays between two writes to disk. The
 # last ones of a batch leave most of its rows idle; with 256 to 512 rows, that tail is then a small part.
@@ -76,7 +77,8 @@ def load_target(target: Target, choice: EngineChoice) -> Iterator[LoadedTarget]:
     else:
         pair = Pair.create(base, policies=1)  # an engine samples from a pair; this one only lends its base
     options = _engine_options(target, choice, dtype, chat, base.config)
-    engine = build_engine(choice.name, pair, chat, model_path(target.model), options)
+    with target.trust.without_network(model_network(target.model)):
+        engine = build_engine(choice.name, pair, chat, model_path(target.model), options)
     try:
         for policy in target.policies:
             engine.sync(policy, 0)

@@ -196,6 +196,7 @@ class Run:
         self.read_metrics()
         newest = self.newest_checkpoint()
         if newest is None:
+            self._refuse_stray_checkpoints()
             return
         for name in ("trainer_state.json", "optimizer.pt", "scheduler.pt"):
             if not (Path(newest) / name).is_file():
@@ -230,14 +231,23 @@ class Run:
             raise InputError(
                 f"'{self.folder}' already holds a run: resume it, or choose another output_dir for a new one."
             )
+        self._refuse_stray_checkpoints()
         (self.folder / "metrics.jsonl").unlink(missing_ok=True)
         for folder in (self.folder / "duels", self.staging.parent):
             shutil.rmtree(folder, ignore_errors=True)
         self._duels = None
 
+    def _refuse_stray_checkpoints(self) -> None:
+        """Where there is no checkpoint but one by another name, starting over would be a loss."""
+        for stray in sorted(self.staging.parent.glob("checkpoint-*")):
+            raise InputError(
+                f"'{self.folder}' has no checkpoint to go on from but '{stray.name}', which is no name of one: "
+                "rename it to checkpoint-STEP to go on from it, or move it away to start over."
+            )
+
     def _all_checkpoints(self) -> list[Path]:
         found = self.staging.parent.glob("checkpoint-*")
-        whole = [path for path in found if re.fullmatch(r"checkpoint-\d+", path.name) and path.is_dir()]
+        whole = [path for path in found if re.fullmatch(r"checkpoint-[0-9]+", path.name) and path.is_dir()]
         return sorted(whole, key=_step_of)
 
 
