@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # text by direction, and other invisible ones. The joiners stay: Persian, Hindi and many emoji are written with them.
 _INVISIBLE = (
     "\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff"
-    "\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"
+    "\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e0fff"
 )
 _CONTROL = re.compile(f"[{_INVISIBLE}]")
 # What progress bars and coloured logs of other libraries are made of.

@@ -20,8 +20,7 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 # What a plain LoRA adapter is described by; every other field must be as LoRA has it by itself.
 DESCRIBES = {
     *("peft_type", "task_type", "r", "lora_alpha", "lora_dropout", "target_modules", "peft_version"),
-    *("base_model_name_or_path", "revision", "bias", "inference_mode", "use_rslora", "fan_in_fan_out"),
-    *("init_lora_weights", "auto_mapping"),
+    *("base_model_name_or_path", "revision", "bias", "inference_mode", "init_lora_weights", "auto_mapping"),
 }
 
 
@@ -67,6 +66,11 @@ def check_weights(folder: Path, wanted: Iterable[tuple[str, tuple[int, ...]]]) -
     for name, shape in expected.items():
         if found[name] != shape:
             raise InputError(f"{path} does not fit its configuration: {name} is {found[name]}, not {shape}.")
+
+
+def scale_of(folder: Path) -> Any:
+    """The number by which an adapter's update is scaled, over its rank."""
+    return _configuration(folder / CONFIG).get("lora_alpha")
 
 
 def _configuration(path: Path) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def latex(table: Table) -> str:
 def _marked_up(text: str) -> str:
     """Text that Markdown shows as it is: no column of its own, no HTML, no link and no picture."""
     no_tags = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", one_line(text))
-    return no_tags.replace("](", "]\\(").replace("|", "\\|")
+    return no_tags.replace("](", "]\\(").replace("|", "\\|" if "\\" not in text else "&#124;")
 
 
 def _tex(text: str) -> str:

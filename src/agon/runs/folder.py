@@ -29,7 +29,7 @@ import yaml
 from agon.errors import InputError
 from agon.runs.duel_log import DuelLog
 from agon.runs.evaluations import EvaluationFolder, find_evaluations, folder_name
-from agon.runs.files import keep_lines, read_json, whole_lines, write_json, write_text
+from agon.runs.files import is_signed, keep_lines, read_json, signed, whole_lines, write_json, write_text
 
 CONFIG = "config.yaml"
 # The files of a run that are small and say all about it but its weights, duels and evaluations.
@@ -99,12 +99,17 @@ class Run:
             raise InputError(f"'{self.folder}' is not a run: it has no {CONFIG}.")
         path = self.folder / CONFIG
         try:
-            found = yaml.safe_load(path.read_text("utf-8"))
+            text = path.read_text("utf-8")
+            found = yaml.safe_load(text)
         except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
             said = " ".join(str(error).split())
             raise InputError(f"{path} is not YAML ({said}): restore it, or start another run.") from error
         if not isinstance(found, dict) or not found:
             raise InputError(f"{path} holds no options: restore it, or start another run.")
+        if not is_signed(text):
+            raise InputError(
+                f"{path} is not as the run wrote it: restore it (or, if you changed it on purpose, remove its last line)."
+            )
         return _checked(found, path, CONFIG_KINDS)
 
     def read_task(self) -> dict[str, Any]:
@@ -141,7 +146,7 @@ class Run:
         return lines
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        write_text(self.folder / CONFIG, yaml.safe_dump(dict(config), sort_keys=True))
+        write_text(self.folder / CONFIG, signed(yaml.safe_dump(dict(config), sort_keys=True)))
 
     def write_task(self, task: Mapping[str, Any]) -> None:
         write_json(self.folder / "task.json", task)

@@ -35,8 +35,8 @@ tags:
 
 # Policy {name}, trained with Agon
 
-A LoRA adapter over {_code(model)}, trained for {steps} steps with the method `{method.name}` on the task
-{_code(run["task"])}. {pairing}
+A LoRA adapter over {_code(model)}, trained for {steps} steps with the method `{method.name}` on
+the task {_code(run["task"])}. {pairing}
 
 Challenge reward, less the format term: `{method.formula}`.
 
