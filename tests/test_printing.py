@@ -37,7 +37,9 @@ ATTACKS = (
     "half \ud800 a character",
     "\x00\x07\x7f\u2028\ufeff",
 )
-ODD = st.text(st.one_of(st.characters(), st.sampled_from("\x1b\x9b\x07\r\b\x00\u202e\u2066\ud800\t[]|<>`*\\")))
+ODD = st.text(
+    st.one_of(st.characters(), st.sampled_from("\x1b\x9b\x07\r\b\x00\u202e\u2066\ud800\t[]|<>`*\\"))
+)
 STYLES = re.compile(r"\x1b\[[\d;]*m")
 
 
@@ -139,7 +141,12 @@ def test_a_model_card_cannot_be_made_to_run_or_show_something_else() -> None:
     assert "\n# forged" not in card
     assert "\n---\n<script>" not in card
     python = card.split("```python\n")[1].split("\n```\n")[0]
-    assert [type(line) for line in ast.parse(python).body] == [ast.ImportFrom, ast.ImportFrom, ast.Assign, ast.Assign]
+    assert [type(line) for line in ast.parse(python).body] == [
+        ast.ImportFrom,
+        ast.ImportFrom,
+        ast.Assign,
+        ast.Assign,
+    ]
 
 
 @given(ODD)
@@ -179,7 +186,9 @@ def test_a_task_of_attacks_is_listed(
     assert obeyed(shown.out + shown.err) == []
 
 
-@pytest.mark.parametrize("text", [attack for attack in ATTACKS if "\x00" not in attack and "\ud800" not in attack])
+@pytest.mark.parametrize(
+    "text", [attack for attack in ATTACKS if "\x00" not in attack and "\ud800" not in attack]
+)
 def test_errors_quote_attacks_as_text(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["methods", text], ["train", "--task", text], [text], ["eval", str(tmp_path / text[:100])]):
         assert main(words) == 2

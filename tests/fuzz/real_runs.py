@@ -42,7 +42,21 @@ COMMANDS = (
     (("train", "--resume", HALF), 2),
     (("train", "--resume", DONE), 1),
 )
-DAMAGES = ("flip", "flip", "flip", "bytes", "cut", "empty", "delete", "swap", "other", "folder", "value", "value", "value")
+DAMAGES = (
+    "flip",
+    "flip",
+    "flip",
+    "bytes",
+    "cut",
+    "empty",
+    "delete",
+    "swap",
+    "other",
+    "folder",
+    "value",
+    "value",
+    "value",
+)
 
 
 @dataclass(frozen=True)

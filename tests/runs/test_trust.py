@@ -48,7 +48,7 @@ def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def folder(tmp_path: Path, base: Path, problems: Path) -> Path:
     """A run that was trained for a while, with a checkpoint to go on from."""
-    run = save_run(tmp_path / "theirs", base, problems)
+    run = save_run(tmp_path / "theirs", base, problems, lora_r=4, lora_alpha=8)
     change(run, "config.yaml", **{**defaults(), **read(run, "config.yaml"), "task": str(problems)})
     change(run, "summary.json", finished=False, steps=2, max_steps=8)
     checkpoint = run / "checkpoints" / "checkpoint-2"
@@ -64,10 +64,10 @@ def read(run: Path, name: str) -> dict[str, Any]:
     return found
 
 
-def change(run: Path, name: str, **values: Any) -> None:
-    content = {**read(run, name), **values}
-    dumped = yaml.safe_dump(content) if name.endswith("yaml") else json.dumps(content)
-    (run / name).write_text(dumped)
+def change(run: Path, file: str, **values: Any) -> None:
+    content = {**read(run, file), **values}
+    dumped = yaml.safe_dump(content) if file.endswith("yaml") else json.dumps(content)
+    (run / file).write_text(dumped)
 
 
 def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, list[str]]:
@@ -99,7 +99,7 @@ EVAL = {
         "task.json",
         {"spec": None, "name": "some.jsonl", "options": {"judge": "attack:judge"}},
         "import and run 'attack:judge'",
-        "--task some.jsonl",
+        "--trust-run-code",
     ),
     "a judge": ("config.yaml", {"judge": "attack:judge"}, "the judge 'attack:judge'", "--judge attack:judge"),
     "no sandbox": ("config.yaml", {"sandbox": "none"}, "the sandbox 'none'", "--sandbox none"),
@@ -133,7 +133,7 @@ RESUME = {
     "a kernel of the Hub": (
         {"model_init_kwargs": {"attn_implementation": "someone/kernel"}},
         "load its model with attn_implementation",
-        "--model-init-kwargs '{\"attn_implementation\": \"someone/kernel\"}'",
+        '--model-init-kwargs \'{"attn_implementation": "someone/kernel"}\'',
     ),
     "a tracker": ({"report_to": ["wandb"]}, "report to wandb", "--report-to wandb"),
     "a server": (

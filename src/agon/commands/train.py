@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     resume = arguments.resume is not None
     trust = _granted(arguments)
     from agon.runs.folder import Run
+    from agon.runs.lock import refuse_owned
     from agon.runs.trust import network_wishes
     from agon.train.launch import name_folder, saved_run, train
     from agon.train.recipes import build_config, read_request
@@ -78,6 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
         _say(f"The run {arguments.resume} has already finished.")
         return 0
     asked = saved_run(arguments.resume, trust) if resume else read_request(arguments.recipe, arguments.rest)
+    if resume and os.environ.get("RANK", "0") == "0":
+        refuse_owned(arguments.resume)
     asked.check_here()
     folder = str(arguments.resume) if resume else name_folder(asked.what, asked.options)
     _announce(asked, folder, resume)

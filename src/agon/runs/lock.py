@@ -42,10 +42,13 @@ def owned(folder: Path, what: str = "run") -> Iterator[None]:
     made = [path for path in (place, *place.parents) if not path.exists()]
     file = None if depth else _take(place, what, folder)
     _held[place] = (thread, depth + 1)
+    process = os.getpid()
     try:
         yield
     finally:
-        if depth:
+        if process != os.getpid():
+            pass  # a forked child, which owns nothing
+        elif depth:
             _held[place] = (thread, depth)
         else:
             del _held[place]
@@ -58,6 +61,13 @@ def owned(folder: Path, what: str = "run") -> Iterator[None]:
             with suppress(OSError):  # one that was put to use stays
                 for path in made:
                     path.rmdir()
+
+
+def refuse_owned(folder: Path) -> None:
+    """Say who owns a folder that somebody owns; for whoever will own it later, after much loading."""
+    if (folder / OWNER).exists():
+        with owned(folder):
+            pass
 
 
 def owner_of(folder: Path) -> dict[str, Any]:

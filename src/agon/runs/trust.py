@@ -42,12 +42,12 @@ class Wish:
         """The words of a command that grant it."""
         values = self.value if isinstance(self.value, list | tuple) else [self.value]
         written = [_written(value) for value in values]
-        if self.part == LINKS or not written or not all(map(PLAIN_WORD.fullmatch, written)):
+        if self.part in (LINKS, OPTIONS) or not written or not all(map(PLAIN_WORD.fullmatch, written)):
             return ["--trust-run-code"]
         return [f"--{self.part.replace('_', '-')}", *written]
 
 
-LINKS = "links"
+LINKS, OPTIONS = "links", "options"
 # What may be another when a run goes on: where it is watched from, and what it takes of the memory.
 MAY_CHANGE = frozenset(("report_to", "engine_rows", "gradient_checkpointing", "vllm_kv_cache_bytes"))
 # What else `agon train --resume RUN` may name again.
@@ -118,7 +118,9 @@ def task_wishes(name: str, options: Mapping[str, Any] | None = None) -> Iterator
     """What loading a task by this name asks for."""
     code = code_in(name, options or {})
     if code:
-        yield Wish("task", name, f"import and run '{code}' for its task")
+        # An option that only the records have is not granted by the task's name.
+        part = "task" if code_in(name, {}) else OPTIONS
+        yield Wish(part, name, f"import and run '{code}' for its task")
 
 
 def task_network(name: str, path: str | None) -> Iterator[Wish]:
