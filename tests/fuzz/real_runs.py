@@ -6,6 +6,7 @@ judges, which are started once for all cases.
 """
 
 import contextlib
+import gc
 import io
 import json
 import os
@@ -110,6 +111,7 @@ class RealRuns:
         }
         self.adapters = self._weights(self.folder / DONE)
         self.result = self._result(self.folder / DONE)
+        gc.freeze()  # statsmodels collects garbage for every comparison; with torch loaded that takes long
         # Whether checkpoints say what they hold; without that, flipped bits in one are trained on.
         self.manifest = any("manifest" in name for name in self.files[HALF])
 
@@ -179,6 +181,7 @@ class RealRuns:
             os.chdir(home)
 
     def close(self) -> None:
+        gc.unfreeze()
         for pool in self._pools.values():
             pool.close()
 
