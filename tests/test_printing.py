@@ -120,7 +120,8 @@ def test_tables_are_text_in_every_form(text: str) -> None:
 def test_a_table_with_markup_in_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     print_rich(Table("[/x]", ("[bold]", "b"), (("[/red]", "[link=x]y[/link]"),), ("[/]",)))
     shown = capsys.readouterr().out
-    assert "[/red]" in shown and "[/x]" in shown and "[link=x]y[/link]" in shown
+    for text in ("[/red]", "[/x]", "[link=x]y[/link]"):
+        assert text in shown
 
 
 @given(ODD.filter(str.strip))
@@ -181,7 +182,7 @@ def test_a_task_of_attacks_is_listed(
     rows = [{"id": text, "problem": f"{text} {n}", "answer": text.strip() + "1"} for n in range(4)]
     path = tmp_path / "mine.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    main(["tasks", f"{path},judge=exact" if False else str(path), "--show", "2", *words])
+    main(["tasks", str(path), "--show", "2", *words])
     shown = capsys.readouterr()
     assert obeyed(shown.out + shown.err) == []
 
@@ -207,9 +208,11 @@ def test_there_is_no_other_way_out() -> None:
         if path.name == "printing.py":
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in PRINTS:
-                if not all(isinstance(argument, ast.Constant) for argument in node.args):
-                    found.append(f"{path.relative_to(SOURCE)}:{node.lineno}")
-                elif node.func.id == "Console":
-                    found.append(f"{path.relative_to(SOURCE)}:{node.lineno}")
+            if not (
+                isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in PRINTS
+            ):
+                continue
+            ours = node.func.id == "print" and all(isinstance(each, ast.Constant) for each in node.args)
+            if not ours:
+                found.append(f"{path.relative_to(SOURCE)}:{node.lineno}")
     assert found == []

@@ -35,7 +35,7 @@ TRAINING = (
     "--per_device_train_batch_size 8 --gradient_accumulation_steps 4 --num_generations 8 --max_completion_length 3 "
     "--max_steps 4 --save_steps 2 --learning_rate 1e-2 --warmup_steps 0 --gradient_checkpointing false "
     "--judge exact --judge_workers 1 --use_cpu true --seed 1 --save_total_limit 4 --lora_r 4 --torch_threads 1"
-).split()
+)
 # The command, the run it is played on, and how often it is drawn: resuming takes longest.
 COMMANDS = (
     (("compare", DONE, "other"), 6),
@@ -93,7 +93,7 @@ class RealRuns:
             ]
             Path("bits.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
             base, problems = str(Path("base").absolute()), str(Path("bits.jsonl").absolute())
-            words = ["train", "--model", base, "--task", problems, "--output_dir", DONE, *TRAINING]
+            words = ["train", "--model", base, "--task", problems, "--output_dir", DONE, *TRAINING.split()]
             assert self.play(words)[0] == 0
             shutil.copytree(DONE, HALF)
             for path in (Path(HALF) / "adapters", Path(HALF) / "checkpoints" / "checkpoint-4"):

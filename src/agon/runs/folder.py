@@ -108,7 +108,7 @@ class Run:
             raise InputError(f"{path} holds no options: restore it, or start another run.")
         if not is_signed(text):
             raise InputError(
-                f"{path} is not as the run wrote it: restore it (or, if you changed it on purpose, remove its last line)."
+                f"{path} is not as the run wrote it: restore it, or remove its last line if you changed it on purpose."
             )
         return _checked(found, path, CONFIG_KINDS)
 

@@ -27,6 +27,7 @@ from agon.errors import InputError
 
 OWNER = ".owner"
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
+TRIES = 100
 # What this process holds: the folder, the thread that holds it, and how often it was entered.
 _held: dict[Path, tuple[int, int]] = {}
 _files: set[int] = set()
@@ -81,13 +82,13 @@ def owner_of(folder: Path) -> dict[str, Any]:
 
 def _take(place: Path, what: str, shown: Path) -> int:
     path = place / OWNER
-    while True:
+    for attempt in range(TRIES):
         try:
             place.mkdir(parents=True, exist_ok=True)
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        except FileNotFoundError:  # whoever owned it before has just removed the empty folder
-            continue
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and attempt < TRIES - 1:
+                continue  # whoever owned it before may have just removed the empty folder
             raise InputError(f"Nothing can be written into '{shown}': {error.strerror}.") from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -103,6 +104,8 @@ def _take(place: Path, what: str, shown: Path) -> int:
             if os.fstat(file).st_ino == os.stat(path, follow_symlinks=False).st_ino:
                 break
         os.close(file)
+    else:
+        raise _in_use(shown, what)
     record = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
