@@ -15,8 +15,8 @@ from agon.evaluate.vllm_budget import VllmBudget
 from agon.game.prompts import challenger_prompt, plain_prompt
 from agon.runs import settings as door
 from agon.runs.folder import Run
-from agon.runs.trust import Trust
 from agon.runs.settings import RunSettings
+from agon.runs.trust import Trust
 
 TASK = "gym:chain_sum,min_terms=3,max_terms=3,min_digits=2,max_digits=2,train=8,validation=4,test=4"
 # The embedded base's chat template closes an empty private block where thinking is turned off.
