@@ -37,7 +37,7 @@ def faults(runs: RealRuns, count: int, seed: int) -> list[str]:
 
 def test_undamaged_runs_end_as_they_did(runs: RealRuns) -> None:
     """The reference itself: the half-finished run ends with the finished one's adapters."""
-    none = Damaged(("train", "--resume", "half"), "none", "half/environment.json", 0)
+    none = Damaged(("train", "--resume", "half"), "none", "half/task.json", "half/task.json", 0)
     assert runs.fault_of(none) is None
     assert runs._weights(runs.place / "half") == runs.adapters
 

@@ -37,7 +37,7 @@ def is_signed(text: str) -> bool:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a file; empty where there is no file."""
-    if not path.is_file():
+    if not path.exists():
         return {}
     try:
         found = json.loads(path.read_text("utf-8"))
