@@ -18,6 +18,7 @@ from agon.evaluate.evaluate import EvaluationRequest, evaluate
 from agon.runs.trust import NOTHING, Trust, Wish, resume_wishes
 from agon.train.launch import saved_run
 from agon.train.option_table import defaults
+from agon.train.option_values import read_words
 from tests.evaluate.tiny import save_run
 
 ATTACK = """
@@ -109,6 +110,12 @@ EVAL = {
         "run the code that comes with its model",
         "--trust-remote-code true",
     ),
+    "the model's code by another way": (
+        "config.yaml",
+        {"model_init_kwargs": {"trust_remote_code": True}},
+        "load its model with trust_remote_code",
+        "--trust-run-code",
+    ),
 }
 RESUME = {
     "a task": ({"task": "attack:task"}, "import and run 'attack:task'", "--task attack:task"),
@@ -192,6 +199,12 @@ def test_everything_is_granted_by_one_word(folder: Path, mark: Path) -> None:
     assert main(["eval", str(folder), "--no-controls", "--limit", "1", "--trust-run-code"]) == 0
     result = json.loads((folder / "evaluations" / "bits-test" / "settings.json").read_text())
     assert result["judge"] == "attack:judge"
+
+
+def test_where_a_run_is_watched_from_may_change(folder: Path) -> None:
+    change(folder, "config.yaml", report_to=["wandb"])
+    named = read_words(["--report_to", "none"])
+    assert saved_run(folder, Trust(named=named)).options["report_to"] == named["report_to"]
 
 
 def test_the_same_holds_in_python(folder: Path, mark: Path) -> None:

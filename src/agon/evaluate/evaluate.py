@@ -26,7 +26,7 @@ from agon.evaluate.vllm_budget import VllmBudget
 from agon.game.problem import Problem
 from agon.runs.evaluations import EvaluationFolder, folder_name
 from agon.runs.lock import owned
-from agon.runs.trust import Trust
+from agon.runs.trust import EVALUATED_PARTS, Trust
 from agon.tasks import Task
 
 __all__ = ["EvaluationRequest", "Watch", "evaluate", "evaluate_task", "problems_played", "unwatched"]
@@ -65,7 +65,7 @@ class Headline:
 def evaluate(where: str, request: EvaluationRequest, watch: Watch = unwatched) -> list[Figures]:
     """Evaluate a run's folder or a model on every task of a request; one result for each."""
     request.check()
-    target = open_target(where, Trust(where, request.trust_run_code, request.named))
+    target = open_target(where, Trust(where, request.trust_run_code, request.named, EVALUATED_PARTS))
     target.refuse_other_base(request.model)
     plan = Plan(
         sampling=target.sampling(request.temperature, request.top_p, request.max_tokens),

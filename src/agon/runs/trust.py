@@ -56,6 +56,9 @@ GRANTED_PARTS = MAY_CHANGE | {
     *("vllm_servers", "vllm_server_base_url", "vllm_server_host", "deepspeed", "log_completions_hub_repo"),
 }
 
+# What `agon eval RUN` may name again.
+EVALUATED_PARTS = frozenset(("model", "task", "judge", "sandbox", "trust_remote_code", "vllm_servers"))
+
 
 @dataclass(frozen=True)
 class Trust:
@@ -64,6 +67,7 @@ class Trust:
     folder: str = ""
     everything: bool = False
     named: Mapping[str, Any] = field(default_factory=dict)
+    nameable: frozenset[str] = GRANTED_PARTS  # the parts that this command has an option for
 
     def allows(self, wish: Wish) -> bool:
         if self.everything:
@@ -78,8 +82,8 @@ class Trust:
         left = [wish for wish in wishes if not self.allows(wish)]
         if not left:
             return
-        words = list(dict.fromkeys(word for wish in left for word in wish.words()))
-        if "--trust-run-code" in words:
+        words = [word for wish in left for word in wish.words()]
+        if "--trust-run-code" in words or not {wish.part for wish in left} <= self.nameable:
             words = ["--trust-run-code"]
         raise UntrustedRunError(
             f"A run folder is data, and '{self.folder}' wants to {' and to '.join(wish.does for wish in left)}",
