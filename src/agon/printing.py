@@ -99,7 +99,7 @@ class GuardedStream:
 def guarded_streams() -> Iterator[None]:
     """Guard standard output and error for the length of a command."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (GuardedStream(stream) for stream in before)  # type: ignore[assignment]
+    sys.stdout, sys.stderr = (GuardedStream(stream) for stream in before)
     try:
         yield
     finally:

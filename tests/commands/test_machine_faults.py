@@ -222,22 +222,20 @@ def test_half_a_character_of_a_task_of_your_own_is_one_sentence_too(fields: dict
         Problem(**{"id": "1", "prompt": "?", "task": "mine", **fields})
 
 
-@pytest.mark.parametrize(
-    "stray", ["checkpoint-6.bak", "checkpoint-x", "checkpoint-", "checkpoint-²", "notes"]
-)
-def test_a_stray_checkpoint_is_left_alone(
-    stray: str, training: list[str], finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+STRAYS = ("checkpoint-6.bak", "checkpoint-x", "checkpoint-", "checkpoint-²", "notes")
+
+
+def test_stray_checkpoints_are_left_alone(finished: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(finished, run)
     (run / "summary.json").unlink()
     shutil.rmtree(run / "adapters")
     shutil.rmtree(run / "checkpoints" / "checkpoint-4")
-    aside = run / "checkpoints" / stray
-    shutil.copytree(run / "checkpoints" / "checkpoint-2", aside)
+    for stray in STRAYS:
+        shutil.copytree(run / "checkpoints" / "checkpoint-2", run / "checkpoints" / stray)
     assert main(["train", "--resume", str(run)]) == 0
     assert adapters(run) == adapters(finished)
-    assert (aside / "trainer_state.json").is_file()
+    assert all((run / "checkpoints" / stray / "trainer_state.json").is_file() for stray in STRAYS)
 
 
 def test_a_checkpoint_by_another_name_is_not_started_over(

@@ -117,8 +117,10 @@ class RealRuns:
         # Whether checkpoints say what they hold; without that, flipped bits in one are trained on.
         self.manifest = any("manifest" in name for name in self.files[HALF])
 
-    def draw(self, rng: random.Random) -> Damaged:
-        words = rng.choices([words for words, _ in COMMANDS], [often for _, often in COMMANDS])[0]
+    def draw(self, rng: random.Random, quick: bool = False) -> Damaged:
+        """A case; quick ones are comparisons more often."""
+        often = [weight * 4 if quick and words[0] == "compare" else weight for words, weight in COMMANDS]
+        words = rng.choices([words for words, _ in COMMANDS], often)[0]
         run = HALF if HALF in words else DONE
         file, other = rng.choices(self.files[run], k=2)
         return Damaged(words, rng.choice(DAMAGES), file, other, rng.randrange(2**32))

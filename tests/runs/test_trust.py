@@ -82,7 +82,7 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, 
 
 
 # What is changed in which file, what the sentence says of it, and the words that grant it.
-EVAL = {
+EVAL: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "a task": ("task.json", {"spec": "attack:task"}, "import and run 'attack:task'", "--task attack:task"),
     "a task by its name": (
         "task.json",
@@ -117,7 +117,7 @@ EVAL = {
         "--trust-run-code",
     ),
 }
-RESUME = {
+RESUME: dict[str, tuple[dict[str, Any], str, str]] = {
     "a task": ({"task": "attack:task"}, "import and run 'attack:task'", "--task attack:task"),
     "a judge of a file": (
         {"task": "some.jsonl,judge=attack:judge"},

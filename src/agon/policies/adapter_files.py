@@ -36,9 +36,9 @@ def check_adapter(folder: Path) -> None:
         if name not in DESCRIBES and _plain(value) != _plain(usual.get(name))
     ]
     if odd or found.get("bias", "none") != "none" or not _usual_start(found.get("init_lora_weights", True)):
-        named = ", ".join(odd) or "bias or init_lora_weights"
+        fields = ", ".join(odd) or "bias or init_lora_weights"
         raise InputError(
-            f"The adapter '{folder}' is no plain LoRA adapter ({named} in {CONFIG}): only such are loaded."
+            f"The adapter '{folder}' is no plain LoRA adapter ({fields} in {CONFIG}): only such are loaded."
         )
     for name, kind in (("r", int), ("lora_alpha", int | float), ("lora_dropout", int | float)):
         if not isinstance(found.get(name), kind) or isinstance(found.get(name), bool) or found[name] < 0:

@@ -224,7 +224,7 @@ def _offline() -> Iterator[bool]:
     before = constants.HF_HUB_OFFLINE
     switches = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
     kept = {name: os.environ.get(name) for name in switches}
-    modules = (constants, datasets.config)
+    modules: tuple[Any, ...] = (constants, datasets.config)
     values = [module.HF_HUB_OFFLINE for module in modules]
     os.environ.update(dict.fromkeys(switches, "1"))
     for module in modules:
