@@ -16,7 +16,7 @@ SOURCE = ROOT / "src" / "agon"
 
 # A room may import the rooms of the lines above its own, never one of its own line.
 ORDER = [
-    {"errors", "embedded", "version"},
+    {"errors", "embedded", "faults", "printing", "version"},
     {"game"},
     {"tasks", "judges", "policies"},
     {"engines"},

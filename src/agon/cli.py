@@ -9,15 +9,19 @@ import argparse
 import errno
 import os
 import re
+import shlex
 import signal
 import sys
 import textwrap
+import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import NoReturn
 
-from agon.errors import InputError, unknown
+from agon.errors import InputError, UntrustedRunError, unknown
+from agon.faults import machine_fault
+from agon.printing import guarded_streams, plain, say
 from agon.version import __version__
 
 COMMANDS = {
@@ -55,29 +59,45 @@ def main(argv: Sequence[str] | None = None) -> int:
     An error inside keeps its traceback, after a sentence that says what became of the work.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    with guarded_streams():
+        return _main(words)
+
+
+def _main(words: list[str]) -> int:
     try:
         return _dispatch(words)
+    except UntrustedRunError as error:
+        command = shlex.join(["agon", *words, *error.words])
+        if speaker := _speaker():
+            sentence = _one_line(error.sentence)
+            say(f"{speaker}: {sentence}; if you trust whoever made it: {command}", file=sys.stderr)
+        return 2
     except InputError as error:
         if speaker := _speaker():
-            print(f"{speaker}: {_one_line(error)}", file=sys.stderr)
+            say(f"{speaker}: {_one_line(error)}", file=sys.stderr)
         return 2
     except BrokenPipeError:
         # The reader went away (`agon methods | head -1`). Python would complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
-        print("agon: interrupted.", file=sys.stderr)
+        say("agon: interrupted.", file=sys.stderr)
         return 130
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
             name = _one_line(error.filename or "a word")
-            print(f"agon: '{name}' is too long for the name of a file.", file=sys.stderr)
+            say(f"agon: '{name}' is too long for the name of a file.", file=sys.stderr)
+            return 2
+        fault = machine_fault(error, evaluating=words[:1] == ["eval"])
+        if fault:
+            say(f"agon: {_one_line(fault)}.", file=sys.stderr)
             return 2
         notes = getattr(error, "__notes__", None) or [
             f"`agon {' '.join(words[:1])}` failed by an error inside; please report it with the lines below."
         ]
-        print(f"agon: {' '.join(notes)}", file=sys.stderr, flush=True)
+        say(f"agon: {' '.join(notes)}", file=sys.stderr, flush=True)
         error.__notes__ = []
+        sys.excepthook = _show_traceback
         raise
 
 
@@ -94,6 +114,11 @@ def _speaker() -> str | None:
     return "agon" if rank == "0" else f"agon, process {rank}"
 
 
+def _show_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Python's own, but for what a terminal would obey."""
+    sys.stderr.write(plain("".join(traceback.format_exception(kind, error, trace))))
+
+
 def _one_line(said: object) -> str:
     """A sentence on one line, whatever was quoted in it."""
     words = str(said).split()
@@ -104,10 +129,10 @@ def _dispatch(words: list[str]) -> int:
     if words[:1] == ["help"] and len(words) > 1:
         words = [words[1], "--help", *words[2:]]
     if not words or words[0] in ("-h", "--help", "help"):
-        print(_overview())
+        say(_overview())
         return 0
     if words[0] in ("-V", "--version"):
-        print(f"agon {__version__}")
+        say(f"agon {__version__}")
         return 0
     name, rest = words[0], words[1:]
     if name not in COMMANDS:

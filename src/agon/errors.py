@@ -16,6 +16,18 @@ class InputError(ValueError):
     """Bad input from a user: an unknown name, a missing file, an impossible combination."""
 
 
+class UntrustedRunError(InputError):
+    """A run folder asks for what only the person at the keyboard may grant; `words` are what would grant it.
+
+    The command line prints the whole command in place of the end of the sentence.
+    """
+
+    def __init__(self, sentence: str, words: tuple[str, ...]) -> None:
+        super().__init__(f"{sentence}; if you trust whoever made it, say trust_run_code=True.")
+        self.sentence = sentence
+        self.words = words
+
+
 def unknown(what: str, given: str, known: Iterable[str]) -> InputError:
     """The error for a name that is not in a closed list; it names the nearest right value.
 

@@ -131,11 +131,11 @@ def damaged_runs(rng: random.Random) -> tuple[tuple[str, ...], dict[str, bytes]]
             [b"[]", b"5", b"null", b'"text"', b"{}", b"- a\n", b"\n", b"{}\n", b"[[]]\n"]
         )
     else:
-        files[name] = _changed(rng, name, content)
+        files[name] = changed(rng, name, content)
     return rng.choice(COMMANDS), files
 
 
-def _changed(rng: random.Random, name: str, content: bytes) -> bytes:
+def changed(rng: random.Random, name: str, content: bytes) -> bytes:
     """The file with one value of another kind, or without it."""
     if name.endswith(".yaml"):
         return yaml.safe_dump(_replaced(rng, yaml.safe_load(content))).encode()

@@ -16,6 +16,7 @@ from agon.game.prompts import challenger_prompt, plain_prompt
 from agon.runs import settings as door
 from agon.runs.folder import Run
 from agon.runs.settings import RunSettings
+from agon.runs.trust import Trust
 
 TASK = "gym:chain_sum,min_terms=3,max_terms=3,min_digits=2,max_digits=2,train=8,validation=4,test=4"
 # The embedded base's chat template closes an empty private block where thinking is turned off.
@@ -94,7 +95,7 @@ def test_what_a_run_says_about_its_base_reaches_the_loading(
     (copied / "config.yaml").write_text(yaml.safe_dump({**run.read_config(), **given}))
     monkeypatch.setattr(door, "load_base", base)
     monkeypatch.setattr(door, "load_tokenizer", tokenizer)
-    target = open_target(str(copied))
+    target = open_target(str(copied), Trust(everything=True))
     with (
         pytest.raises(InputError, match="Seen"),
         load_target(target, EngineChoice("transformers", VllmBudget(8))),

@@ -39,5 +39,21 @@ def number(least: float, most: float | None = None, *, above: bool = False) -> C
     return read
 
 
+def switch(written: str) -> bool:
+    """True or false."""
+    if written.lower() not in ("true", "false"):
+        raise _wrong("true or false", written)
+    return written.lower() == "true"
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """The word that lets a run folder do more than be read."""
+    parser.add_argument(
+        "--trust-run-code",
+        action="store_true",
+        help="let the run's folder name code, switch off the sandbox and reach the network (docs/security.md)",
+    )
+
+
 def _wrong(allowed: str, written: str) -> argparse.ArgumentTypeError:
     return argparse.ArgumentTypeError(f"must be {allowed}, not '{written}'")

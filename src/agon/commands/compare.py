@@ -13,6 +13,7 @@ import json
 
 from agon.commands.output import add_formats, show_tables, working
 from agon.errors import InputError
+from agon.printing import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         entrants = enter_all(arguments.runs, arguments.task, arguments.split, arguments.arm)
         comparison = compare(entrants, asked)
     if arguments.form == "json":
-        print(json.dumps(comparison, indent=2))
+        say(json.dumps(comparison, indent=2))
     else:
         show_tables(list(compare_tables(comparison)), arguments.form)
     return 0

@@ -11,6 +11,8 @@ from dataclasses import asdict
 
 from agon.commands.output import working
 from agon.planning.machine import Finding, examine
+from agon.printing import console as plain_console
+from agon.printing import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
         findings = list(examine())
     ready = all(finding.state != "missing" for finding in findings)
     if arguments.json:
-        print(json.dumps({"ready": ready, "findings": [asdict(finding) for finding in findings]}, indent=2))
+        say(json.dumps({"ready": ready, "findings": [asdict(finding) for finding in findings]}, indent=2))
     else:
         _print_findings(findings, ready)
     return 0 if ready else 1
@@ -30,11 +32,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print_findings(findings: Sequence[Finding], ready: bool) -> None:
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    console = plain_console()
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("", "what", "found", "wanted"):
         table.add_column(heading, overflow="fold")

@@ -15,9 +15,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agon.commands.arguments import number, whole
+from agon.commands.arguments import add_trust, number, switch, whole
 from agon.commands.output import add_formats, progress_bars, quiet_loading, show_tables, working
 from agon.evaluate.request import LARGEST_SEED, EvaluationRequest
+from agon.judges.code.sandbox import SANDBOXES
+from agon.printing import say
 
 WIDE = 110  # columns that the whole table needs
 
@@ -33,6 +35,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tasks, separated by commas; the run's own if left out",
     )
     parser.add_argument("--path", help="local copy of the benchmark")
+    parser.add_argument("--judge", help="math, code, gym, exact or module:object; the task's otherwise")
+    parser.add_argument("--sandbox", choices=SANDBOXES, help="what runs programs; the run's otherwise")
+    parser.add_argument("--model", metavar="ID", help="the run's base, named again: it may be fetched then")
+    parser.add_argument(
+        "--trust-remote-code",
+        type=switch,
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="true",
+        help="run the code that comes with the model",
+    )
     parser.add_argument("--split", default="test", choices=("train", "validation", "test"))
     parser.add_argument(
         "--samples",
@@ -86,6 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="addresses of `vllm serve` processes for --engine vllm-server; the run's otherwise",
     )
+    add_trust(parser)
     parser.add_argument("--limit", type=whole(1), metavar="N", help="only the first N problems")
     parser.add_argument("--temperature", type=number(0), help="the run's, else 0.6")
     parser.add_argument("--top-p", type=number(0, 1, above=True), help="the run's, else 0.95")
@@ -110,7 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
         with progress_bars() as watch:
             results = evaluate(arguments.target, request, watch)
     except KeyboardInterrupt:
-        print("agon: interrupted; finished samples are kept, and the same command goes on.", file=sys.stderr)
+        say("agon: interrupted; finished samples are kept, and the same command goes on.", file=sys.stderr)
         return 130
     show_results(results, arguments.form)
     return 0
@@ -122,7 +137,7 @@ def show_results(results: list[dict[str, Any]], form: str | None = None) -> None
 
     if form == "json":
         plain = [{key: value for key, value in result.items() if key != "problems"} for result in results]
-        print(json.dumps(plain[0] if len(plain) == 1 else plain, indent=2))
+        say(json.dumps(plain[0] if len(plain) == 1 else plain, indent=2))
         return
     narrow = form is None and shutil.get_terminal_size().columns < WIDE
     show_tables([result_table(result, narrow) for result in results], form)

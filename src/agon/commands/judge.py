@@ -29,6 +29,7 @@ from agon.judges.code.sandbox import SANDBOXES
 from agon.judges.lines import judge_lines, reader_for
 from agon.judges.pool import JudgePool
 from agon.judges.registry import options_for
+from agon.printing import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,13 +63,13 @@ def run(args: argparse.Namespace) -> int:
         args.judge, workers=args.workers, deadline=args.deadline, memory_bytes=memory, **options
     ) as pool:
         if options.get("sandbox") == "none":
-            print("agon: programs run without a sandbox, with your rights.", file=sys.stderr)
+            say("agon: programs run without a sandbox, with your rights.", file=sys.stderr)
         if sys.stdin.isatty():
-            print("agon: reading JSON lines from the terminal; Ctrl-D ends them.", file=sys.stderr)
+            say("agon: reading JSON lines from the terminal; Ctrl-D ends them.", file=sys.stderr)
         judge_lines(sys.stdin, pool, reader_for(args.judge, args.dialect), _print_verdict)
         counts = pool.counts
     if counts.timeouts or counts.crashes:
-        print(f"agon: {counts.timeouts} timeouts, {counts.crashes} crashed workers.", file=sys.stderr)
+        say(f"agon: {counts.timeouts} timeouts, {counts.crashes} crashed workers.", file=sys.stderr)
     return 0
 
 
@@ -80,4 +81,4 @@ def _print_verdict(verdict: Verdict) -> None:
     }
     if verdict.detail:
         fields["detail"] = verdict.detail
-    print(json.dumps(fields), flush=True)
+    say(json.dumps(fields), flush=True)

@@ -9,6 +9,8 @@ import json
 from typing import Any
 
 from agon.game.methods import METHODS, Method, method
+from agon.printing import console as plain_console
+from agon.printing import say
 
 # Heading → how a row fills it. The headings are the keys of --json.
 COLUMNS = {
@@ -43,9 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     rows = [method(arguments.name)] if arguments.name else list(METHODS.values())
     if arguments.json:
-        print(json.dumps([columns(row) for row in rows], indent=2))
+        say(json.dumps([columns(row) for row in rows], indent=2))
     elif arguments.markdown:
-        print(markdown(rows))
+        say(markdown(rows))
     else:
         _print_table(rows)
     return 0
@@ -67,7 +69,6 @@ def markdown(rows: list[Method]) -> str:
 
 def _print_table(rows: list[Method]) -> None:
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -77,7 +78,7 @@ def _print_table(rows: list[Method]) -> None:
     for row in rows:
         cells = columns(row)
         table.add_row(*(Text(str(cells[heading])) for heading in WIDTHS))
-    console = Console()
+    console = plain_console()
     console.print(table)
     for row in rows:
         if row.note:

@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from agon.printing import console as plain_console
+from agon.printing import plain, say
+
 if TYPE_CHECKING:
     from agon.evaluate.evaluate import Watch
     from agon.reports.tables import Table
@@ -28,9 +31,9 @@ def show_tables(shown: "list[Table]", form: str | None) -> None:
 
     for table in shown:
         if form == "markdown":
-            print(markdown(table) + "\n")
+            say(markdown(table) + "\n")
         elif form == "latex":
-            print(latex(table) + "\n")
+            say(latex(table) + "\n")
         else:
             print_rich(table)
 
@@ -46,7 +49,7 @@ def working(what: str) -> Iterator[None]:
         with MinuteLines(lambda: f"agon: still {what}, for {time.monotonic() - began:.0f} s"):
             yield
         return
-    sys.stderr.write(f"\r{what} …")
+    sys.stderr.write(f"\r{plain(what)} …")
     sys.stderr.flush()
     try:
         yield
@@ -67,14 +70,13 @@ def quiet_loading() -> None:
 @contextmanager
 def progress_bars() -> "Iterator[Watch]":
     """A line of progress with the time left for each split that is played, on standard error."""
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from agon.train.minute_lines import MinuteLines
 
-    console = Console(stderr=True)
+    console = plain_console(stderr=True)
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=None),
         MofNCompleteColumn(),
         TimeRemainingColumn(),

@@ -14,6 +14,7 @@ from agon.commands.arguments import whole
 from agon.commands.output import working
 from agon.planning.estimate import GPUS
 from agon.planning.recipe_plan import Hardware, plan_recipe, plan_text
+from agon.printing import say
 
 PARSES_REST = True
 
@@ -48,5 +49,5 @@ def run(arguments: argparse.Namespace) -> int:
     with working("loading torch"):
         what, config = asked.what, build_config(asked.options)
     facts = plan_recipe(what.model, what.task, config, hardware, arguments.prompt_tokens, arguments.problems)
-    print(json.dumps(facts, indent=2) if arguments.json else plan_text(facts))
+    say(json.dumps(facts, indent=2) if arguments.json else plan_text(facts))
     return 0

@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 
 from agon.commands.arguments import whole
+from agon.printing import say
 
 PARSES_REST = True
 
@@ -66,10 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
             seconds=arguments.seconds,
             path=arguments.path,
             out=arguments.out,
-            watch=lambda phases: print(*phases_table(phases), sep="\n", file=sys.stderr, flush=True),
+            watch=lambda phases: say(*phases_table(phases), sep="\n", file=sys.stderr, flush=True),
         )
     )
     if arguments.out:
         save_rehearsal(facts, arguments.out)
-    print(json.dumps(facts, indent=2) if arguments.json else rehearsal_text(facts))
+    say(json.dumps(facts, indent=2) if arguments.json else rehearsal_text(facts))
     return 0

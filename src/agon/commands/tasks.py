@@ -13,6 +13,7 @@ import json
 from agon.commands.arguments import whole
 from agon.commands.output import working
 from agon.game.dialects import DIALECTS
+from agon.printing import say
 from agon.reports.task_overview import PromptRenderer, as_text, catalogue, catalogue_text, overview
 from agon.tasks import load_task
 from agon.tasks.load import check_name
@@ -33,12 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.name is None:
-        print(json.dumps(catalogue(), indent=2) if arguments.json else catalogue_text())
+        say(json.dumps(catalogue(), indent=2) if arguments.json else catalogue_text())
         return 0
     check_name(arguments.name, arguments.path)
     with working(f"reading {arguments.name.split(',')[0]}"):
         task = load_task(arguments.name, arguments.path, arguments.seed)
         renderer = PromptRenderer(arguments.model, arguments.dialect)
         facts = overview(task, renderer, arguments.show, judge_golds=arguments.golds)
-    print(json.dumps(facts, indent=2, ensure_ascii=False) if arguments.json else as_text(facts))
+    say(json.dumps(facts, indent=2, ensure_ascii=False) if arguments.json else as_text(facts))
     return 0

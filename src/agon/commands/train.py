@@ -20,10 +20,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agon.commands.arguments import add_trust
 from agon.errors import InputError
+from agon.printing import console, say
 
 if TYPE_CHECKING:
     from agon.runs.folder import Run
+    from agon.runs.trust import Trust
     from agon.train.launch import Ended
     from agon.train.recipes import Request
 
@@ -36,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "recipe", nargs="?", help="a recipe's name or YAML file; the embedded default if absent"
     )
     parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with an interrupted run")
+    add_trust(parser)
 
 
 def epilog() -> str:
@@ -64,16 +68,19 @@ def epilog() -> str:
 def run(arguments: argparse.Namespace) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     resume = arguments.resume is not None
-    if resume and (arguments.recipe is not None or arguments.rest):
-        raise InputError("A resumed run keeps its own configuration: give `agon train --resume RUN` alone.")
+    trust = _granted(arguments)
     from agon.runs.folder import Run
+    from agon.runs.lock import refuse_owned
+    from agon.runs.trust import network_wishes
     from agon.train.launch import name_folder, saved_run, train
     from agon.train.recipes import build_config, read_request
 
     if resume and Run(arguments.resume).finished():
         _say(f"The run {arguments.resume} has already finished.")
         return 0
-    asked = saved_run(arguments.resume) if resume else read_request(arguments.recipe, arguments.rest)
+    asked = saved_run(arguments.resume, trust) if resume else read_request(arguments.recipe, arguments.rest)
+    if resume and os.environ.get("RANK", "0") == "0":
+        refuse_owned(arguments.resume)
     asked.check_here()
     folder = str(arguments.resume) if resume else name_folder(asked.what, asked.options)
     _announce(asked, folder, resume)
@@ -82,7 +89,8 @@ def run(arguments: argparse.Namespace) -> int:
     with working("loading torch"):
         quiet_loading()
         config = build_config({**asked.options, "output_dir": folder})
-    ended = train(asked.what, config, resume)
+    with trust.without_network(network_wishes({**asked.options, **vars(asked.what)})):
+        ended = train(asked.what, config, resume)
     if not ended.main_process:
         return 0 if ended.finished else 130
     if not ended.finished:
@@ -96,6 +104,23 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _granted(arguments: argparse.Namespace) -> "Trust":
+    """What this command grants a run folder: everything, or the parts that it names again."""
+    from agon.runs.trust import EVERYTHING, GRANTED_PARTS, Trust
+    from agon.train.option_values import read_words
+
+    if arguments.resume is None:
+        if arguments.trust_run_code:
+            raise InputError(
+                "--trust-run-code is for `agon train --resume RUN`: a new run has no folder yet."
+            )
+        return EVERYTHING
+    named = read_words(arguments.rest)
+    if arguments.recipe is not None or not set(named) <= GRANTED_PARTS:
+        raise InputError("A resumed run keeps its own configuration: give `agon train --resume RUN` alone.")
+    return Trust(str(arguments.resume), arguments.trust_run_code, named)
+
+
 def _announce(asked: "Request", folder: str, resume: bool) -> None:
     """The first line, before torch is loaded: what is trained and where it goes."""
     from agon.train.processes import Launched
@@ -104,7 +129,7 @@ def _announce(asked: "Request", folder: str, resume: bool) -> None:
         return
     does = "Going on with" if resume else "Training"
     method = asked.options.get("method", "agon")
-    print(
+    say(
         f"{does} {asked.what.model} on {asked.what.task.split(',')[0]} with {method}, in {folder}", flush=True
     )
 
@@ -121,18 +146,18 @@ def _say_how_it_stopped(ended: "Ended") -> None:
 
 def _show_what_came_of_it(run: "Run", problems: int, asked: "Request") -> None:
     """Show a conversion, evaluate the finished run, and say what to do next."""
-    from rich.console import Console
-
     from agon.commands.eval import show_results
     from agon.commands.output import progress_bars
     from agon.evaluate.evaluate import EvaluationRequest, evaluate
     from agon.reports.conversion import show_conversion
 
-    show_conversion(run, Console())
+    show_conversion(run, console())
     with progress_bars() as watch:
-        results = evaluate(str(run.folder), EvaluationRequest(limit=problems), watch)
+        # What this command has just trained with, it may evaluate with.
+        request = EvaluationRequest(limit=problems, trust_run_code=True)
+        results = evaluate(str(run.folder), request, watch)
     show_results(results)
-    print("\n".join(_next_commands(run, asked)))
+    say("\n".join(_next_commands(run, asked)))
 
 
 def _next_commands(run: "Run", asked: "Request") -> Iterable[str]:
@@ -152,4 +177,4 @@ def _next_commands(run: "Run", asked: "Request") -> Iterable[str]:
 
 
 def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr)
+    say(sentence, file=sys.stderr)

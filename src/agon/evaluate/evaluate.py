@@ -6,12 +6,14 @@ nothing; both directions are in the result whichever was chosen.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from agon.arena import Arena
+from agon.engines.context_length import refuse_long_prompts
 from agon.engines.protocol import Sampling
 from agon.errors import InputError
 from agon.evaluate.arms import Arm, arms_for, directions
@@ -23,7 +25,9 @@ from agon.evaluate.target import Target, open_target
 from agon.evaluate.vllm_budget import VllmBudget
 from agon.game.problem import Problem
 from agon.runs.evaluations import EvaluationFolder, folder_name
-from agon.tasks import Task, load_task
+from agon.runs.lock import owned
+from agon.runs.trust import EVALUATED_PARTS, Trust
+from agon.tasks import Task
 
 __all__ = ["EvaluationRequest", "Watch", "evaluate", "evaluate_task", "problems_played", "unwatched"]
 
@@ -61,7 +65,8 @@ class Headline:
 def evaluate(where: str, request: EvaluationRequest, watch: Watch = unwatched) -> list[Figures]:
     """Evaluate a run's folder or a model on every task of a request; one result for each."""
     request.check()
-    target = open_target(where)
+    target = open_target(where, Trust(where, request.trust_run_code, request.named, EVALUATED_PARTS))
+    target.refuse_other_base(request.model)
     plan = Plan(
         sampling=target.sampling(request.temperature, request.top_p, request.max_tokens),
         split=request.split,
@@ -78,13 +83,21 @@ def evaluate(where: str, request: EvaluationRequest, watch: Watch = unwatched) -
     budget = VllmBudget(plan.sampling.max_tokens, request.vllm_kv_cache_bytes, request.max_model_len)
     choice = EngineChoice(request.engine, budget, request.rows, request.vllm_servers)
     own = cache(target.own_task)
-    tasks = [load_task(name, path=request.path) for name in request.tasks] or [own()]
+    tasks = [target.named_task(name, request.path) for name in request.tasks] or [own()]
     plans = [replace(plan, samples=count) for count in _one_for_each(request.samples, len(tasks))]
     for task in tasks:
         task.problems(plan.split)  # an empty split is refused before the model is loaded
+    played = [*tasks, own()] if len(target.policies) == 2 and plan.direction == "both" else tasks
+    target.refuse_untrusted(played, request.engine)
     if choice.name == "vllm":
         choice = replace(choice, budget=replace(budget, problems=problems_played(target, tasks, plan, own)))
-    with load_target(target, choice) as loaded:
+    with ExitStack() as alone:
+        for task in tasks:  # two evaluations of one run may go on at once, but not two of the same
+            alone.enter_context(owned(_folder(target, task, plan.split, plan).folder, "evaluation"))
+        loaded = alone.enter_context(load_target(target, choice))
+        for task in tasks:
+            problems = first(task, plan.split, plan.limit).problems(plan.split)
+            refuse_long_prompts(loaded.chat, problems, loaded.pair.model.config)
         return [
             evaluate_task(loaded, task, each, watch, own, choosing=plan)
             for task, each in zip(tasks, plans, strict=True)
@@ -116,7 +129,7 @@ def evaluate_task(
         "chosen_on": headline.chosen_on,
         **figures,
     }
-    _folder(loaded, task, plan.split, plan).write_result(result)
+    _folder(loaded.target, task, plan.split, plan).write_result(result)
     return result
 
 
@@ -168,7 +181,7 @@ def _played(
     loaded: LoadedTarget, task: Task, split: str, arms: Sequence[Arm], plan: Plan, watch: Watch
 ) -> dict[str, Any]:
     target = loaded.target
-    folder = _folder(loaded, task, split, plan).folder
+    folder = _folder(target, task, split, plan).folder
     limited = first(task, split, plan.limit)
     settings = Settings(
         task=task.name,
@@ -184,7 +197,6 @@ def _played(
         engine=loaded.engine.capabilities.name,
         seed=plan.seed,
     )
-    settings.keep(folder)
     evaluation = SplitEvaluation(
         problems=limited.problems(split),
         arms=arms,
@@ -195,11 +207,14 @@ def _played(
         folder=folder,
         batch=loaded.batch,
     )
+    settings.refuse_others(folder)
     if evaluation.missing_rollouts():
-        with target.settings.open_judge(settings.judge) as judge:
+        with owned(folder, "evaluation"), target.judging(task).open_judge(settings.judge) as judge:
+            settings.keep(folder)
             arena = Arena(loaded.engine, loaded.chat, judge, settings.summary_limit)
             played = evaluation.play(arena, watch(f"{task.name} {split}"))
     else:
+        settings.keep(folder)
         played = evaluation.kept()
     return {
         "model": target.model,
@@ -219,11 +234,11 @@ def _played(
     }
 
 
-def _folder(loaded: LoadedTarget, task: Task, split: str, plan: Plan) -> EvaluationFolder:
+def _folder(target: Target, task: Task, split: str, plan: Plan) -> EvaluationFolder:
     if plan.output is not None:
         return EvaluationFolder(plan.output / folder_name(task.name, split))
-    assert loaded.target.run is not None  # a plain model without --output was refused
-    return loaded.target.run.evaluation(task.name, split)
+    assert target.run is not None  # a plain model without --output was refused
+    return target.run.evaluation(task.name, split)
 
 
 def _intervals(samples: int) -> str:

@@ -18,7 +18,9 @@ from agon.evaluate.target import Target
 from agon.evaluate.vllm_budget import VllmBudget
 from agon.game.problem import DOMAINS, Problem
 from agon.game.prompts import challenger_prompt, plain_prompt
+from agon.policies.adapter_files import scale_of
 from agon.policies.pair import BASE, Pair
+from agon.runs.trust import model_network
 
 # Turns (a problem, the number of a sample) that a streaming engine plays between two writes to disk. The
 # last ones of a batch leave most of its rows idle; with 256 to 512 rows, that tail is then a small part.
@@ -73,10 +75,12 @@ def load_target(target: Target, choice: EngineChoice) -> Iterator[LoadedTarget]:
     chat = settings.chat(settings.load_tokenizer())
     if target.run is not None:
         pair = Pair.load(base, target.run.adapters, target.policies)
+        _refuse_other_adapters(target, pair)
     else:
         pair = Pair.create(base, policies=1)  # an engine samples from a pair; this one only lends its base
     options = _engine_options(target, choice, dtype, chat, base.config)
-    engine = build_engine(choice.name, pair, chat, model_path(target.model), options)
+    with target.trust.without_network(model_network(target.model)):
+        engine = build_engine(choice.name, pair, chat, model_path(target.model), options)
     try:
         for policy in target.policies:
             engine.sync(policy, 0)
@@ -103,6 +107,27 @@ def _engine_options(
         servers=choice.servers or target.config.get("vllm_servers") or (),
         server=ServerOptions(adapter_dir=target.config.get("adapter_dir")),
     )
+
+
+def _refuse_other_adapters(target: Target, pair: Pair) -> None:
+    """Adapters that are not those which the training wrote down are not evaluated as if they were."""
+    assert target.run is not None
+    recorded = target.summary.get("fingerprints")
+    for name in target.policies:
+        wanted = recorded.get(name) if isinstance(recorded, dict) else None
+        exact = all(weight.dtype == torch.float32 for _, weight in pair.weights(name))
+        found = pair.fingerprint(name)
+        if wanted is not None and exact and found != wanted:
+            raise InputError(
+                f"The adapter {name} of '{target.name}' is not the one that its training wrote (fingerprint {found}, "
+                f"in summary.json {wanted}): restore it."
+            )
+        scale, trained = scale_of(target.run.adapters / name), target.config.get("lora_alpha")
+        if trained is not None and scale != trained:
+            raise InputError(
+                f"The adapter {name} of '{target.name}' has lora_alpha {scale!r}, and was trained with {trained!r}: "
+                "restore its adapter_config.json."
+            )
 
 
 def _refuse_without_weights(target: Target) -> None:

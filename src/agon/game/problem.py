@@ -4,8 +4,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from agon.errors import InputError
+
 Domain = Literal["math", "code"]
 DOMAINS: tuple[Domain, ...] = get_args(Domain)
+
+
+def is_text(value: Any) -> bool:
+    """Whether a text can be written down: JSON can name half of a character, which no encoding has."""
+    try:
+        return not isinstance(value, str) or value.isascii() or len(value.encode()) > 0
+    except UnicodeEncodeError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,17 @@ class Problem:
     tests: CodeTests | None = None
     domain: Domain = "math"
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        texts = [self.id, self.prompt, self.task, self.answer]
+        if self.tests is not None:
+            texts += [self.tests.setup, *self.tests.asserts]
+            texts += [text for test in self.tests.stdio for text in (test.input, test.output)]
+        if not all(map(is_text, texts)):
+            shown = self.id.encode(errors="replace").decode()
+            raise InputError(
+                f"The problem '{shown}' holds half a character (a lone surrogate): leave it out."
+            )
 
     def without_tests(self) -> "Problem":
         """The same problem for a log line; the tests of a program can be megabytes."""

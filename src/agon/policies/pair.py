@@ -18,11 +18,13 @@ from typing import Any
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.tuners_utils import BaseTunerLayer
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.distributed.tensor import DTensor
 
 from agon.errors import InputError
+from agon.policies.adapter_files import check_adapter, check_weights
 from agon.policies.targets import target_modules
 
 # Never "default": PEFT saves an adapter of that name at the root of a checkpoint, and the Trainer's
@@ -98,11 +100,26 @@ class Pair:
                 f"No adapters in '{folder}': expected the PEFT folders {', '.join(names or NAMES)}, "
                 f"found {', '.join(found) or 'none'}."
             )
+        for name in names:
+            check_adapter(folder / name)
         first, *rest = names
-        model = PeftModel.from_pretrained(base, str(folder / first), adapter_name=first, is_trainable=True)
-        for name in rest:
-            model.load_adapter(str(folder / name), name, is_trainable=True)
-        return Pair(model, names)
+        try:
+            model = PeftModel.from_pretrained(
+                base, str(folder / first), adapter_name=first, is_trainable=True
+            )
+            for name in rest:
+                model.load_adapter(str(folder / name), name, is_trainable=True)
+        except (ValueError, RuntimeError, TypeError, KeyError, SafetensorError) as error:
+            raise InputError(
+                f"The adapters in '{folder}' do not fit their base: {' '.join(str(error).split())[:200]}"
+            ) from error
+        pair = Pair(model, names)
+        for name in names:
+            check_weights(
+                folder / name,
+                ((key.replace(f".{name}.", "."), tuple(weight.shape)) for key, weight in pair.weights(name)),
+            )
+        return pair
 
     def weights(self, name: str) -> list[tuple[str, nn.Parameter]]:
         """The adapter's parameters by name."""

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from agon.printing import one_line
+
 WIDTH, PANEL, GAP = 960, 240, 62
 LEFT, RIGHT, TOP, BOTTOM = 70, 190, 64, 56
 INK, GREY, RULE = "#1d232b", "#5b6470", "#e3e6ea"
@@ -39,7 +41,7 @@ def draw(title: str, caption: str, x_label: str, panels: Sequence[Panel]) -> str
     longest = max((x for panel in panels for line in panel.lines for x, _ in line.points), default=1.0)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img"'
-        f' aria-label="{escape(title)}" font-family="Helvetica, Arial, sans-serif">',
+        f' aria-label="{escape(one_line(title))}" font-family="Helvetica, Arial, sans-serif">',
         f'<rect width="{WIDTH}" height="{height}" rx="14" fill="#ffffff"/>',
         _text(LEFT, 28, title, 17, INK, "start", "600"),
     ]
@@ -118,7 +120,8 @@ def _text(
     anchor: str = "middle",
     weight: str = "400",
 ) -> str:
+    words = escape(one_line(words))
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{colour}" text-anchor="{anchor}"'
-        f' font-weight="{weight}">{escape(words)}</text>'
+        f' font-weight="{weight}">{words}</text>'
     )

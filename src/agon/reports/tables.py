@@ -1,11 +1,14 @@
 """A table, on a terminal, in Markdown or in LaTeX, and how numbers are written in it. Rates are in percent."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table as RichTable
+
+from agon.printing import console as plain_console
+from agon.printing import one_line
 
 
 @dataclass(frozen=True)
@@ -41,26 +44,26 @@ def p_value(p: float) -> str:
 
 
 def print_rich(table: Table) -> None:
-    shown = RichTable(title=table.title, title_justify="left", box=SIMPLE_HEAD, padding=0)
+    shown = RichTable(title=one_line(table.title), title_justify="left", box=SIMPLE_HEAD, padding=0)
     for position, title in enumerate(table.head):
-        shown.add_column(title, justify="right" if position else "left", no_wrap=True)
+        shown.add_column(one_line(title), justify="right" if position else "left", no_wrap=True)
     for row in table.rows:
-        shown.add_row(*row)
-    console = Console()
+        shown.add_row(*map(one_line, row))
+    console = plain_console()
     console.print(shown)
     for note in table.notes:
-        console.print(note, markup=False, highlight=False)
+        console.print(note)
 
 
 def markdown(table: Table) -> str:
     lines = [
-        f"**{table.title}**",
+        f"**{_marked_up(table.title)}**",
         "",
-        f"| {' | '.join(table.head)} |",
+        f"| {' | '.join(map(_marked_up, table.head))} |",
         f"| --- |{' ---: |' * (len(table.head) - 1)}",
-        *(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in table.rows),
+        *(f"| {' | '.join(map(_marked_up, row))} |" for row in table.rows),
         "",
-        *(f"- {note.replace('*', chr(92) + '*')}" for note in table.notes),
+        *(f"- {_marked_up(note).replace('*', chr(92) + '*')}" for note in table.notes),
     ]
     return "\n".join(lines)
 
@@ -87,7 +90,14 @@ def latex(table: Table) -> str:
     )
 
 
+def _marked_up(text: str) -> str:
+    """Text that Markdown shows as it is: no column of its own, no HTML, no link and no picture."""
+    no_tags = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", one_line(text))
+    return no_tags.replace("](", "]\\(").replace("|", "\\|" if "\\" not in text else "&#124;")
+
+
 def _tex(text: str) -> str:
+    text = one_line(text).replace("\\", r"\textbackslash{}")
     for mark in "&%#_$":
         text = text.replace(mark, f"\\{mark}")
     return text.replace("->", r"$\to$")

@@ -1,5 +1,6 @@
 """The duels of a run: JSON lines in numbered files, in the order they were played."""
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -29,7 +30,8 @@ class DuelLog:
             files.pop(1).unlink()
 
     def files(self) -> list[Path]:
-        return sorted(self.folder.glob("*.jsonl")) if self.folder.is_dir() else []
+        found = self.folder.glob("*.jsonl") if self.folder.is_dir() else ()
+        return sorted(path for path in found if re.fullmatch("[0-9]+", path.stem))
 
     def __iter__(self) -> Iterator[Duel]:
         for path in self.files():

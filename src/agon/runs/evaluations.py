@@ -32,12 +32,16 @@ class EvaluationFolder:
 
     def keep_settings(self, settings: Mapping[str, Any]) -> None:
         """Write the settings down, or refuse a folder that was begun with others."""
-        plain = json.loads(json.dumps(settings))
+        self.refuse_settings(settings)
         path = self.folder / "settings.json"
         if not path.exists():
-            write_json(path, plain)
+            write_json(path, json.loads(json.dumps(settings)))
+
+    def refuse_settings(self, settings: Mapping[str, Any]) -> None:
+        """Refuse a folder that was begun with others."""
+        if not (self.folder / "settings.json").exists():
             return
-        changed = differences(self.read_settings(), plain)
+        changed = differences(self.read_settings(), json.loads(json.dumps(settings)))
         if changed:
             raise InputError(
                 f"{self.folder} holds samples of other settings ({'; '.join(changed)}): "

@@ -1,5 +1,6 @@
 """Files that survive a kill: each is either the old one or the new one, and lines are read whole or not at all."""
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,9 +21,23 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
+SIGNED = "# sha256 of the lines above: "
+
+
+def signed(text: str) -> str:
+    """A text of lines with a last one that shows whether a disk has changed the others."""
+    return f"{text}{SIGNED}{hashlib.sha256(text.encode()).hexdigest()}\n"
+
+
+def is_signed(text: str) -> bool:
+    """Whether a text is as it was signed; one that never was is taken as it is."""
+    lines, mark, digest = text.rpartition(SIGNED)
+    return not mark or hashlib.sha256(lines.encode()).hexdigest() == digest.strip()
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a file; empty where there is no file."""
-    if not path.is_file():
+    if not path.exists():
         return {}
     try:
         found = json.loads(path.read_text("utf-8"))

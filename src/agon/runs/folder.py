@@ -29,7 +29,7 @@ import yaml
 from agon.errors import InputError
 from agon.runs.duel_log import DuelLog
 from agon.runs.evaluations import EvaluationFolder, find_evaluations, folder_name
-from agon.runs.files import keep_lines, read_json, whole_lines, write_json, write_text
+from agon.runs.files import is_signed, keep_lines, read_json, signed, whole_lines, write_json, write_text
 
 CONFIG = "config.yaml"
 # The files of a run that are small and say all about it but its weights, duels and evaluations.
@@ -99,12 +99,17 @@ class Run:
             raise InputError(f"'{self.folder}' is not a run: it has no {CONFIG}.")
         path = self.folder / CONFIG
         try:
-            found = yaml.safe_load(path.read_text("utf-8"))
+            text = path.read_text("utf-8")
+            found = yaml.safe_load(text)
         except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
             said = " ".join(str(error).split())
             raise InputError(f"{path} is not YAML ({said}): restore it, or start another run.") from error
         if not isinstance(found, dict) or not found:
             raise InputError(f"{path} holds no options: restore it, or start another run.")
+        if not is_signed(text):
+            raise InputError(
+                f"{path} is not as the run wrote it: restore it, or remove its last line if you changed it on purpose."
+            )
         return _checked(found, path, CONFIG_KINDS)
 
     def read_task(self) -> dict[str, Any]:
@@ -141,7 +146,7 @@ class Run:
         return lines
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        write_text(self.folder / CONFIG, yaml.safe_dump(dict(config), sort_keys=True))
+        write_text(self.folder / CONFIG, signed(yaml.safe_dump(dict(config), sort_keys=True)))
 
     def write_task(self, task: Mapping[str, Any]) -> None:
         write_json(self.folder / "task.json", task)
@@ -196,6 +201,7 @@ class Run:
         self.read_metrics()
         newest = self.newest_checkpoint()
         if newest is None:
+            self._refuse_stray_checkpoints()
             return
         for name in ("trainer_state.json", "optimizer.pt", "scheduler.pt"):
             if not (Path(newest) / name).is_file():
@@ -230,14 +236,23 @@ class Run:
             raise InputError(
                 f"'{self.folder}' already holds a run: resume it, or choose another output_dir for a new one."
             )
+        self._refuse_stray_checkpoints()
         (self.folder / "metrics.jsonl").unlink(missing_ok=True)
         for folder in (self.folder / "duels", self.staging.parent):
             shutil.rmtree(folder, ignore_errors=True)
         self._duels = None
 
+    def _refuse_stray_checkpoints(self) -> None:
+        """Where there is no checkpoint but one by another name, starting over would be a loss."""
+        for stray in sorted(self.staging.parent.glob("checkpoint-*")):
+            raise InputError(
+                f"'{self.folder}' has no checkpoint to go on from but '{stray.name}', which is no name of one: "
+                "rename it to checkpoint-STEP to go on from it, or move it away to start over."
+            )
+
     def _all_checkpoints(self) -> list[Path]:
         found = self.staging.parent.glob("checkpoint-*")
-        whole = [path for path in found if re.fullmatch(r"checkpoint-\d+", path.name) and path.is_dir()]
+        whole = [path for path in found if re.fullmatch(r"checkpoint-[0-9]+", path.name) and path.is_dir()]
         return sorted(whole, key=_step_of)
 
 

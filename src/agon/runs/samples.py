@@ -1,9 +1,9 @@
 """What an evaluation sampled, one record per problem and sample, and the file that keeps it.
 
 A sample of a play holds its drafts and its finals, each with its text, lengths and verdict. The file
-has one JSON line per sample. Lines are appended whole; a line cut short by a kill is dropped when
-the file is opened again, and only what is missing is played. Where there is no `samples.jsonl`,
-`samples.jsonl.gz` is read in its place and never added to.
+has one JSON line per sample. Lines are appended whole; a line cut short by a kill is left out when
+the file is read and cut off before the next is added, and only what is missing is played. Where there
+is no `samples.jsonl`, `samples.jsonl.gz` is read in its place and never added to.
 """
 
 import gzip
@@ -11,6 +11,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -75,6 +76,7 @@ class SampleFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.samples: dict[SampleKey, Sample] = {}
+        self._size = 0  # of the whole lines; reading never changes a file that somebody may be writing
         packed = path.with_name(path.name + ".gz")
         self.packed = packed if packed.exists() and not path.exists() else None
         if self.packed:
@@ -92,10 +94,8 @@ class SampleFile:
 
     def _whole_lines(self) -> bytes:
         content = self.path.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            os.truncate(self.path, whole)
-        return content[:whole]
+        self._size = content.rfind(b"\n") + 1
+        return content[: self._size]
 
     def _take(self, path: Path, content: bytes) -> None:
         for number, line in enumerate(content.splitlines(), start=1):
@@ -114,10 +114,19 @@ class SampleFile:
     def append(self, samples: Sequence[Sample]) -> None:
         self.refuse_packed()
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        lines = "".join(sample.to_json() + "\n" for sample in samples)
+        lines = "".join(sample.to_json() + "\n" for sample in samples).encode()
         with self.path.open("ab", buffering=0) as file:
-            file.write(lines.encode())
-            os.fsync(file.fileno())
+            file.truncate(self._size)  # a line that a kill or a full disk cut off
+            left = memoryview(lines)
+            try:
+                while left:  # a disk that is nearly full takes a part
+                    left = left[file.write(left) :]
+                os.fsync(file.fileno())
+            except OSError:
+                with suppress(OSError):
+                    file.truncate(self._size)
+                raise
+        self._size += len(lines)
         self.samples.update((sample.key, sample) for sample in samples)
 
 

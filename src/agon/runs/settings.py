@@ -3,10 +3,13 @@
 The one door to a model. Training comes with the configuration it was given, evaluation with the one
 that the run saved; both go through here, so a run is evaluated over the base, under the prompts and
 by the judge that it was trained with.
+
+A saved configuration is data. What it names of code, of the network or of life without a sandbox is refused here,
+unless the person who opened the folder has granted it (`agon.runs.trust`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -17,6 +20,7 @@ from agon.judges.judge import Judge
 from agon.judges.pool import JudgePool
 from agon.judges.registry import options_for
 from agon.policies.base import load_base, load_tokenizer
+from agon.runs.trust import EVERYTHING, Trust, judge_wishes, model_network, model_wishes
 
 
 @dataclass(frozen=True)
@@ -34,24 +38,45 @@ class RunSettings:
     judge: str | None = None
     judge_workers: int = 2
     sandbox: str = "bubblewrap"
+    # What whoever gave the configuration has granted: a trainer's own is trusted, a folder's is not.
+    trust: Trust = EVERYTHING
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> "RunSettings":
-        """The settings of a whole configuration; what it lacks or leaves at None has its default."""
-        names = [each.name for each in fields(RunSettings)]
+        """The settings of a configuration of one's own; what it lacks or leaves at None has its default."""
+        names = [each.name for each in fields(RunSettings) if each.name != "trust"]
         return RunSettings(**{name: config[name] for name in names if config.get(name) is not None})
 
-    def load_base(self, dtype: torch.dtype, device_map: str | None) -> PreTrainedModel:
-        return load_base(
-            self.model,
-            dtype=dtype,
-            device_map=device_map,
-            trust_remote_code=self.trust_remote_code,
-            **self.model_init_kwargs,
+    @staticmethod
+    def from_run(config: Mapping[str, Any], trust: Trust) -> "RunSettings":
+        """The settings that a run folder holds, with what was named again in this command in their place."""
+        named = {name: value for name, value in trust.named.items() if name not in ("model", "task")}
+        return replace(RunSettings.from_config({**config, **named}), trust=trust)
+
+    def refuse_untrusted(self, judge: str) -> None:
+        """Refuse what loading the model and judging by this judge ask for and nobody granted."""
+        self.trust.refuse(
+            [
+                *model_wishes(self.trust_remote_code, self.model_init_kwargs),
+                *judge_wishes(judge, self.sandbox),
+            ]
         )
 
+    def load_base(self, dtype: torch.dtype, device_map: str | None) -> PreTrainedModel:
+        self.trust.refuse(model_wishes(self.trust_remote_code, self.model_init_kwargs))
+        with self.trust.without_network(model_network(self.model)):
+            return load_base(
+                self.model,
+                dtype=dtype,
+                device_map=device_map,
+                trust_remote_code=self.trust_remote_code,
+                **self.model_init_kwargs,
+            )
+
     def load_tokenizer(self) -> PreTrainedTokenizerBase:
-        return load_tokenizer(self.model, self.trust_remote_code, self.model_init_kwargs.get("revision"))
+        self.trust.refuse(model_wishes(self.trust_remote_code, self.model_init_kwargs))
+        with self.trust.without_network(model_network(self.model)):
+            return load_tokenizer(self.model, self.trust_remote_code, self.model_init_kwargs.get("revision"))
 
     def chat(self, tokenizer: PreTrainedTokenizerBase) -> Chat:
         """How problems become prompts and completions become text."""
@@ -59,6 +84,8 @@ class RunSettings:
 
     def open_judge(self, judge: str | Judge) -> JudgePool:
         """The worker processes that judge a run's answers."""
+        if isinstance(judge, str):
+            self.trust.refuse(judge_wishes(judge, self.sandbox))
         options = options_for(judge, sandbox=self.sandbox) if isinstance(judge, str) else {}
         return JudgePool(judge, workers=self.judge_workers, **options)
 

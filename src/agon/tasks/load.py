@@ -70,6 +70,20 @@ def check_name(name: str, path: str | None = None) -> str:
     return name
 
 
+def code_in(name: str, options: Mapping[str, Any]) -> str | None:
+    """The code of somebody's own that a task of this name would import: `module:object`, itself or as its judge."""
+    if _is_path(name):
+        name, given = name, dict(options)
+    else:
+        name, given = _parse_options(name, options)
+    if name in BENCHMARKS or name.startswith("gym:"):
+        return None
+    if _OBJECT.fullmatch(name) and not _is_path(name):
+        return name
+    judge = given.get("judge")
+    return judge if isinstance(judge, str) and ":" in judge else None
+
+
 def load_benchmark(name: str, path: str | None, seed: int, given: Options) -> Task:
     """The benchmark of this name, from the Hub or from a local path: read, filter, shuffle, split."""
     benchmark = BENCHMARKS[name]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agon.errors import InputError
+from agon.game.problem import is_text
 
 SUFFIXES = (".jsonl", ".parquet")
 
@@ -44,6 +45,8 @@ class Row(Mapping[str, Any]):
         value = self[column]
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise InputError(f"{self.where}: column '{column}' holds {_kind(value)}, not text.")
+        if not is_text(str(value)):
+            raise InputError(f"{self.where}: column '{column}' holds half a character (a lone surrogate).")
         return str(value)
 
     def number(self, column: str) -> float:

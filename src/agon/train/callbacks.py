@@ -44,6 +44,7 @@ MAY_CHANGE = frozenset(
         "trackio_space_id",
         "resume_from_checkpoint",
     }
+    | {"engine_rows", "gradient_checkpointing", "vllm_kv_cache_bytes"}  # less memory, the same results
     | {"disable_tqdm", "log_level", "log_completions", "num_completions_to_print", "judge_workers"}
 )
 

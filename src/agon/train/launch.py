@@ -4,12 +4,16 @@
 """
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agon.errors import InputError
+from agon.faults import machine_fault
 from agon.runs.folder import Run, is_run
+from agon.runs.lock import owned
+from agon.runs.trust import MAY_CHANGE, NOTHING, Trust, folder_wishes, resume_wishes
 from agon.train.option_table import defaults
 from agon.train.processes import Launched, refuse_other_number
 from agon.train.recipes import Request, RunArguments, read_saved
@@ -42,7 +46,9 @@ def train(what: RunArguments, config: "AgonConfig", resume: bool = False) -> End
     from agon.train.trainer import AgonTrainer
 
     refuse_unusable(what.model, config)
-    with nothing_left(Path(config.output_dir)), LiveView() as view:
+    # One owner before the model is loaded; the other processes of the same training have the main one's.
+    alone = owned(Path(config.output_dir)) if config.process_index == 0 else nullcontext()
+    with nothing_left(Path(config.output_dir)), alone, LiveView() as view:
         trainer = AgonTrainer(model=what.model, task=what.task, args=config, callbacks=[view])
         try:
             refuse_too_few_problems(trainer.task.name, trainer.problems, config)
@@ -74,6 +80,9 @@ def _train(trainer: Any, resume: bool) -> bool:
         raise
     except Exception as error:
         step = trainer.state.global_step
+        fault = machine_fault(error)
+        if fault:
+            raise InputError(f"{fault}. {lost(trainer.run, step)}") from error
         error.add_note(f"The training stopped at step {step} by an error inside. {lost(trainer.run, step)}")
         raise
     return False
@@ -91,10 +100,23 @@ def lost(run: Run, step: int) -> str:
     return f"{what} Go on with: agon train --resume {run.folder}"
 
 
-def saved_run(folder: Path) -> Request:
-    """What a run folder was started with, as it lies there now; a broken one is refused."""
+def saved_run(folder: Path, trust: Trust = NOTHING) -> Request:
+    """What a run folder was started with, as it lies there now; a broken one is refused.
+
+    So is one that asks for code, the network or a life without a sandbox, but for what `trust` grants.
+    """
     run = Run(folder)
-    asked = read_saved({**run.read_config(), "output_dir": str(folder)}, f"'{folder}/config.yaml'")
+    saved = {**run.read_config(), "output_dir": str(folder)}
+    saved |= {name: value for name, value in trust.named.items() if name in MAY_CHANGE}
+    asked = read_saved(saved, f"'{folder}/config.yaml'")
+    options = {**asked.options, "model": asked.what.model, "task": asked.what.task}
+    for name, value in trust.named.items():
+        if options.get(name) != value:
+            raise InputError(
+                f"A resumed run keeps its own configuration: {name} of '{folder}' is {options.get(name)!r}, "
+                f"not {value!r}."
+            )
+    trust.refuse([*folder_wishes(folder), *resume_wishes(options)])
     run.check_resumable()
     before = run.read_environment().get("processes")
     if isinstance(before, int):

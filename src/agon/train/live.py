@@ -3,7 +3,6 @@
 It fits a terminal of 80 columns. Leaving its `with` block gives the terminal back, whatever happened.
 """
 
-import sys
 import time
 from types import TracebackType
 from typing import Any
@@ -14,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from transformers import TrainerCallback
 
+from agon.printing import console as plain_console
 from agon.train.minute_lines import MinuteLines
 
 # What the view shows of a step: a label, the metric, and how it is written.
@@ -33,7 +33,7 @@ class LiveView(TrainerCallback):
     """Shows step, time left, both policies' accuracy, conversions and corruptions, tokens per second."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(file=sys.stderr)
+        self._console = console or plain_console(stderr=True)
         self._progress = Progress(
             TextColumn("step"),
             MofNCompleteColumn(),

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
+from agon.printing import say
 from agon.train.processes import Launched
 
 EVERY = 60.0  # seconds
@@ -48,5 +49,5 @@ class MinuteLines:
     def _watch(self) -> None:
         while not self._ended.wait(max(0.01, self._last + self._every - time.monotonic())):
             if time.monotonic() - self._last >= self._every:
-                print(self._describe(), file=sys.stderr, flush=True)
+                say(self._describe(), file=sys.stderr, flush=True)
                 self.printed()

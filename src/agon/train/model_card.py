@@ -1,8 +1,16 @@
-"""Model cards of the trained adapters."""
+"""Model cards of the trained adapters.
 
+A card is published, so what a run was given (the names of its model and its task) is quoted for each of the languages
+that a card is written in: YAML, Markdown, Python and a shell.
+"""
+
+import json
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 
 from agon.game.methods import Method
+from agon.printing import one_line
 
 
 def model_card(name: str, names: Sequence[str], method: Method, run: Mapping[str, str], steps: int) -> str:
@@ -14,8 +22,9 @@ def model_card(name: str, names: Sequence[str], method: Method, run: Mapping[str
         if rival
         else "It was trained alone."
     )
+    model = one_line(run["model"])
     return f"""---
-base_model: {run["model"]}
+base_model: {_yaml(model)}
 library_name: peft
 tags:
 - agon
@@ -26,8 +35,8 @@ tags:
 
 # Policy {name}, trained with Agon
 
-A LoRA adapter over `{run["model"]}`, trained for {steps} steps with the method `{method.name}` on the task
-`{run["task"]}`. {pairing}
+A LoRA adapter over {_code(model)}, trained for {steps} steps with the method `{method.name}` on
+the task {_code(run["task"])}. {pairing}
 
 Challenge reward, less the format term: `{method.formula}`.
 
@@ -35,11 +44,24 @@ Challenge reward, less the format term: `{method.formula}`.
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
-base = AutoModelForCausalLM.from_pretrained("{run["model"]}")
+base = AutoModelForCausalLM.from_pretrained({json.dumps(model)})
 model = PeftModel.from_pretrained(base, "adapters/{name}")
 ```
 
 ```bash
-vllm serve {run["model"]} --enable-lora --lora-modules {" ".join(f"{each}=adapters/{each}" for each in names)}
+vllm serve {shlex.quote(model)} --enable-lora --lora-modules {" ".join(f"{each}=adapters/{each}" for each in names)}
 ```
 """
+
+
+def _code(text: str) -> str:
+    """A code span that the text cannot leave: its fence is longer than any in the text."""
+    shown = one_line(text)
+    runs = [len(run) for run in re.findall("`+", shown)]
+    fence = "`" * (max(runs, default=0) + 1)
+    return f"{fence} {shown} {fence}" if runs else f"`{shown}`"
+
+
+def _yaml(text: str) -> str:
+    """A plain word as it is, anything else in quotes."""
+    return text if re.fullmatch(r"[A-Za-z0-9_./-]+", text) and not text.startswith("-") else json.dumps(text)

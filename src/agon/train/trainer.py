@@ -17,7 +17,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -32,6 +32,7 @@ from trl import GRPOTrainer
 from agon.arena import Arena
 from agon.embedded import model_path
 from agon.engines.build import build_engine
+from agon.engines.context_length import refuse_long_prompts
 from agon.engines.protocol import Engine, derive_seed
 from agon.errors import InputError
 from agon.evaluate.validate import validate
@@ -41,7 +42,9 @@ from agon.game.rollout import Rollout
 from agon.judges.judge import Judge
 from agon.judges.limits import PoolCounts
 from agon.policies import Pair
+from agon.printing import plain
 from agon.runs.folder import Run
+from agon.runs.lock import owned
 from agon.runs.settings import RunSettings
 from agon.tasks import Task, load_task, task_from_dataset
 from agon.train.agreement import mean_of_processes
@@ -146,6 +149,7 @@ class AgonTrainer(GRPOTrainer):
         if self.is_fsdp_enabled:
             shard_layers_only(self.accelerator, self.pair)
         self.chat = settings.chat(tokenizer)
+        refuse_long_prompts(self.chat, self.problems, base.config)
         self.judge = settings.open_judge(judge or args.judge or self.task.judge)
         self.engine = engine or build_engine(
             args.engine, self.pair, self.chat, model_path(name), args.engine_options
@@ -483,6 +487,10 @@ class AgonTrainer(GRPOTrainer):
         took = self._metrics["train"].pop("step_time", None)
         if took:
             self._metrics["train"]["time/step"] = took
+        for texts in (self._logs["prompt"], self._logs["completion"]) if self.log_completions else ():
+            shown = list(map(plain, texts))  # TRL prints them
+            texts.clear()
+            texts.extend(shown)
         super().log(logs, start_time)
 
     # Validation, checkpoints, resume
@@ -511,6 +519,10 @@ class AgonTrainer(GRPOTrainer):
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> Any:
         """Train, from the start or from a checkpoint; `True` takes the run's newest whole one, if any."""
+        with owned(self.run.folder) if self.accelerator.is_main_process else nullcontext():
+            return self._train_alone(resume_from_checkpoint, **kwargs)
+
+    def _train_alone(self, resume_from_checkpoint: str | bool | None, **kwargs: Any) -> Any:
         if resume_from_checkpoint is True:
             resume_from_checkpoint = self.run.newest_checkpoint()
         self._micro_batches = []
