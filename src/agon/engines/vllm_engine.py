@@ -10,6 +10,7 @@ it leaves out: several training processes (use `vllm serve` processes and the vl
 sleep level 2, which discards the base.
 """
 
+import gc
 import os
 import random
 import signal
@@ -68,13 +69,17 @@ class VllmEngine:
         self._asleep = False
         self.stride = self._options.stride
         self.steps = 0  # engine steps so far, each a token for every request in the batch
+        self._start_arguments = (model_path, largest_rank(pair), self._options)
+        self._start()
+        self.max_model_len: int = self._engine.model_config.max_model_len
+
+    def _start(self) -> None:
         with _preserve_global_state():
-            self._llm = _start(model_path, largest_rank(pair), self._options)
+            self._llm = _start(*self._start_arguments)
         self._engine = self._llm.llm_engine
         self._child = _child_executor(self._engine)
         if self._child is not None:
             self._child.collective_rpc(_ignore_interrupts)
-        self.max_model_len: int = self._engine.model_config.max_model_len
 
     def sync(self, policy: str, version: int) -> None:
         if policy == BASE:  # never changes
@@ -155,11 +160,31 @@ class VllmEngine:
             self._llm.wake_up()
             self._asleep = False
 
-    def close(self) -> None:
-        if self._pending:
+    def recover(self, error: Exception | None) -> None:
+        """Forget every request; a child process that died or hangs is replaced, and wants both policies again."""
+        if error is None:
             self._engine.abort_request(list(self._pending))
             self._pending.clear()
+            return
+        self._pending.clear()
+        for adapter in self._adapters.values():
+            self._store.remove(adapter)
+        self._adapters, self._versions = {}, {BASE: 0}
+        self._asleep = False
+        self._stop()
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        self._start()
+
+    def close(self) -> None:
+        if self._pending and not (self._child is not None and self._child.is_failed):
+            self._engine.abort_request(list(self._pending))
+        self._pending.clear()
         self._store.close()
+        self._stop()
+
+    def _stop(self) -> None:
         if self._child is not None:
             self._child.shutdown()
         # vLLM frees the GPU when the last reference to it is gone.
@@ -274,8 +299,12 @@ def _child_executor(engine: Any) -> Any:
 
 
 def _ignore_interrupts(worker: Any) -> None:
-    """Ctrl-C reaches every process of a terminal; the trainer handles it, after it has finished its step."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Ctrl-C reaches every process of a terminal, and Slurm signals all of a job's: the trainer handles them.
+
+    The child still ends with its parent, which closes a pipe, and kills it if that does not help.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _lora_request(adapter: StoredAdapter) -> Any:

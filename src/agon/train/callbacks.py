@@ -6,6 +6,7 @@ They are handed what they record and know nothing of the trainer itself.
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -25,6 +26,7 @@ from agon.runs.folder import Run
 from agon.tasks import Task
 from agon.train.config import AgonConfig
 from agon.train.model_card import model_card
+from agon.train.stopping import PATIENCE_SECONDS, SIGNALS, Abandonment, StopRunError, exit_code
 from agon.version import __version__
 
 LIBRARIES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "math-verify", "vllm")
@@ -83,7 +85,10 @@ class RunRecorder(TrainerCallback):
         else:
             self._run.start_over()
             self._run.write_config(config)
-        self._run.write_environment({**_environment(args), **self._recorded.engine_facts()})
+        # Checkpoints of an older release have no manifest; from here on a missing one is damage.
+        since = self._run.sealed_since() if state.global_step else 0
+        sealed = {"sealed_since": state.global_step + 1 if since is None else since}
+        self._run.write_environment({**_environment(args), **self._recorded.engine_facts(), **sealed})
         self._run.write_task(_task_record(self._recorded.task, self._recorded.task_spec, args))
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -109,6 +114,7 @@ class RunRecorder(TrainerCallback):
         for name in pair.names:
             card = model_card(name, pair.names, recorded.method, recorded.names, state.global_step)
             self._run.write_model_card(name, card)
+        self._run.seal_adapters()
         last = [line for line in self._run.read_metrics() if "loss" in line][-1:]
         self._run.write_summary(
             {
@@ -127,31 +133,65 @@ class RunRecorder(TrainerCallback):
 
 
 class StopOnInterrupt(TrainerCallback):
-    """The first Ctrl-C saves a checkpoint at the end of the round and stops, a second one stops at once."""
+    """The first signal saves a checkpoint at the end of the round and stops the run.
 
-    def __init__(self) -> None:
-        self._interrupted = False
-        self._handler: Any = None
+    A second Ctrl-C stops at once. A second SIGTERM or SIGUSR1, or the end of the patience after the first, gives up the
+    round that is under way, so that what was learned before it can be saved in time. With several processes the round
+    is finished: one of them must not leave the others waiting.
+    """
+
+    def __init__(self, abandonment: Abandonment | None = None) -> None:
+        self.requested = 0  # the number of the signal that asked for a stop
+        self._abandonment = abandonment
+        self._handlers: dict[int, Any] = {}
+        self._timer: threading.Timer | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        alone = getattr(args, "world_size", 1) == 1
+
         def interrupt(number: int, frame: FrameType | None) -> None:
-            if self._interrupted:
+            if self.requested:
                 raise KeyboardInterrupt
-            self._interrupted = True
+            self.requested = number
             print("\nStopping after this step; press Ctrl-C again to stop at once.", file=sys.stderr)
 
+        def stop(number: int, frame: FrameType | None) -> None:
+            name = SIGNALS[signal.Signals(number)]
+            if not self.requested:
+                self.requested = number
+                print(f"\nStopping after this step, because of {name}.", file=sys.stderr)
+                if alone:
+                    self._ask_again_later(number)
+            elif alone and self._abandonment is not None:
+                self._abandonment.ask(StopRunError(f"Stopped by {name}.", exit_code(number)))
+
         try:
-            self._handler = signal.signal(signal.SIGINT, interrupt)
-        except ValueError:  # not in the main thread: leave the caller's handler alone
-            self._handler = None
+            self._handlers[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
+            for number in SIGNALS:
+                self._handlers[number] = signal.signal(number, stop)
+        except ValueError:  # not in the main thread: leave the caller's handlers alone
+            self._handlers = {}
+
+    def _ask_again_later(self, number: int) -> None:
+        thread = threading.get_ident()  # handlers run in the main thread
+        self._timer = threading.Timer(PATIENCE_SECONDS, lambda: signal.pthread_kill(thread, number))
+        self._timer.daemon = True
+        self._timer.start()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if self._interrupted and state.global_step % args.steps_per_round == 0:
+        if self.requested and state.global_step % args.steps_per_round == 0:
             control.should_save = control.should_training_stop = True
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if self._handler is not None:
-            signal.signal(signal.SIGINT, self._handler)
+        self.restore()
+
+    def restore(self) -> None:
+        """Give the signals back to whoever had them."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._handlers = {}
 
 
 def resolved_config(args: AgonConfig, names: Mapping[str, str]) -> dict[str, Any]:

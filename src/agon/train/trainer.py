@@ -12,19 +12,22 @@ resume.
     AgonTrainer(model="Qwen/Qwen3-0.6B", task="deepmath-hard", args=args).train()
 """
 
+import math
 import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from accelerate.utils import gather_object
 from datasets import Dataset
 from torch import nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback, TrainerState
+from transformers.trainer_utils import TrainOutput
 from trl import GRPOTrainer
 
 from agon.arena import Arena
@@ -38,13 +41,19 @@ from agon.game.problem import Problem
 from agon.game.rollout import Rollout
 from agon.judges.judge import Judge
 from agon.policies import Pair
+from agon.runs.checkpoints import STATE
+from agon.runs.files import finite
 from agon.runs.folder import Run
 from agon.runs.settings import RunSettings
 from agon.tasks import Task, load_task, task_from_dataset
 from agon.train.callbacks import Recorded, RunRecorder, StopOnInterrupt
 from agon.train.config import AgonConfig
+from agon.train.judge_health import JudgeHealth
 from agon.train.logprob_gap import Probe, SamplerWatch, check_sampler
 from agon.train.metrics import duel_metrics, policy_metrics
+from agon.train.nonfinite import FiniteWeights, StepGuard
+from agon.train.redo import failed, recover
+from agon.train.stopping import Abandonment, RoundStart, StopRunError, say
 from agon.train.streams import (
     Batch,
     RowCounts,
@@ -57,6 +66,8 @@ from agon.train.streams import (
     split_rows,
     streams_of,
 )
+
+T = TypeVar("T")
 
 
 def paid(prompts: Sequence[str], reward: Sequence[float], **_: Any) -> list[float]:
@@ -103,6 +114,11 @@ class AgonTrainer(GRPOTrainer):
         self.pair = Pair.create(base, args.adapters, policies=self.method.policies)
         self.run = Run(args.output_dir)
         self.on_sampling: Callable[[int, int], None] | None = None
+        self.on_warning: Callable[[str | None], None] = lambda sentence: say(sentence) if sentence else None
+        self._abandonment = Abandonment()
+        self._round_start: RoundStart | None = None
+        self._guard = StepGuard()
+        self._judge_health = JudgeHealth()
         self._playing: Stream | None = None
         self._micro_batches: list[Batch] = []
         self._grad_norms: dict[str, float] = {}
@@ -156,8 +172,10 @@ class AgonTrainer(GRPOTrainer):
             judge=self.judge,
             engine_facts=lambda: {"engine": self.engine.capabilities.name, "logprob_gap": self.gaps},
         )
+        self.add_callback(FiniteWeights(self.pair))
         # The recorder comes last: it has to know when a stop saves a checkpoint.
-        self.add_callback(StopOnInterrupt())
+        self.stops = StopOnInterrupt(self._abandonment)
+        self.add_callback(self.stops)
         self.add_callback(RunRecorder(self.run, recorded))
 
     # One round of rollouts
@@ -169,12 +187,19 @@ class AgonTrainer(GRPOTrainer):
             self._step = self.state.global_step * self.args.gradient_accumulation_steps
         steps = self.args.steps_per_generation
         if self._step % (steps * self.num_iterations) == 0 or not self._micro_batches:
+            self._round_start = RoundStart.of(self)
             self._micro_batches = self._play_round(generation_batch)
         return self._micro_batches[self._step % steps]
 
     def _play_round(self, rows: Sequence[dict[str, int]]) -> list[Batch]:
         """Play the duels of a round, have TRL score each stream, and lay out the micro-batches."""
         problems = [self.problems[row["index"]] for row in rows[:: self.args.num_generations]]
+        duels, streams, batches, seconds = self._redone(lambda: self._play(problems))
+        self._record(_with_advantages(duels, batches), seconds)
+        return self._lay_out(streams, batches)
+
+    def _play(self, problems: Sequence[Problem]) -> tuple[list[list[Duel]], list[Stream], list[Batch], float]:
+        """The duels of a round, its streams, TRL's view of each, and the seconds of sampling."""
         started = time.perf_counter()
         duels = self.arena.play(
             problems,
@@ -198,8 +223,34 @@ class AgonTrainer(GRPOTrainer):
             if self.args.on_policy:
                 # The ratio of new to old is one by definition, which scoring with other padding would miss.
                 batch.pop("old_per_token_logps", None)
-        self._record(_with_advantages(duels, batches), seconds)
-        return self._lay_out(streams, batches)
+        return duels, streams, batches, seconds
+
+    def _redone(self, play: Callable[[], T]) -> T:
+        """What `play` returns, played again once where the engine failed: rounds are seeded, so nothing changes."""
+        for tries_left in (1, 0):
+            error: Exception | None = None
+            try:
+                with self._abandonment.allowed():
+                    played = play()
+            except StopRunError:
+                raise
+            except Exception as fault:
+                error = fault
+            if not self._anyone(error is not None):
+                return played
+            if not tries_left or not recover(self.engine, error):
+                raise failed(error)
+            say(f"The engine failed ({error}): this round is played again.")
+            assert self._round_start is not None
+            self._round_start.restore(self)
+        raise AssertionError("a round is played at most twice")
+
+    def _anyone(self, here: bool) -> bool:
+        """Whether something is so in any process."""
+        if self.accelerator.num_processes == 1:
+            return here
+        flag = torch.tensor(float(here), device=self.accelerator.device)
+        return bool(self.accelerator.reduce(flag, reduction="sum") > 0)
 
     @property
     def round(self) -> int:
@@ -338,6 +389,7 @@ class AgonTrainer(GRPOTrainer):
     def _compute_loss(self, model: nn.Module, inputs: Batch) -> torch.Tensor:
         # The policy stays active through the backward pass, where gradient checkpointing runs the
         # forward again: switching in between puts the gradient on the wrong adapter without a word.
+        self._abandonment.check()
         self.pair.activate(inputs["policy"])
         self.pair.cast_inputs(not self._autocasts)
         with self._metrics_of(inputs["stream"]):
@@ -349,6 +401,7 @@ class AgonTrainer(GRPOTrainer):
             loss: torch.Tensor = super().training_step(*args, **kwargs)
         finally:
             self.pair.cast_inputs(True)  # whoever samples next may do so without autocast
+        self._guard.see_loss(loss)
         return loss
 
     @property
@@ -371,9 +424,15 @@ class AgonTrainer(GRPOTrainer):
         """The norm for the log; by the way, a policy that has nothing to learn is left untouched."""
         if grad_norm is None:  # clipping is off
             grad_norm = self._clip_each(float("inf"))
+        scaler = self.accelerator.scaler
+        wrong = self._guard.wrong(
+            self._anyone(self._guard.loss_was_bad()), self._grad_norms, scaler.get_scale() if scaler else None
+        )
+        self._metrics["train"]["skipped_steps"].append(float(wrong is not None))
+        self._guard.count(wrong, self.state.global_step + 1)
         for policy, norm in self._grad_norms.items():
             self._metrics["train"][f"{policy}/grad_norm"].append(norm)
-            if norm == 0.0:
+            if norm == 0.0 or wrong:
                 # A gradient of zero, unlike none, would still let Adam's momentum move the adapter.
                 for _, weight in self.pair.weights(policy):
                     weight.grad = None
@@ -384,6 +443,7 @@ class AgonTrainer(GRPOTrainer):
     def _record(self, duels: Sequence[Duel], seconds: float) -> None:
         """Everybody's duels into the metrics, and on the main process into the run folder."""
         everyone: list[Duel] = gather_object([duel.for_log() for duel in duels])
+        self.on_warning(self._judge_health.check(everyone, self.judge.counts.timeout_share))
         tokens = sum(duel.draft.rollout.length for duel in everyone) + sum(
             duel.challenge.rollout.length for duel in everyone if duel.challenge
         )
@@ -429,7 +489,14 @@ class AgonTrainer(GRPOTrainer):
         took = self._metrics["train"].pop("step_time", None)
         if took:
             self._metrics["train"]["time/step"] = took
-        super().log(logs, start_time)
+        skipped = self._metrics["train"].pop("skipped_steps", None)
+        if skipped:  # a count, where TRL would write the mean
+            logs["skipped_steps"] = sum(skipped)
+        for values in self._metrics["train"].values():
+            values[:] = [
+                value if math.isfinite(value) else math.nan for value in values
+            ]  # TRL leaves NaN out
+        super().log(finite(logs), start_time)
 
     # Validation, checkpoints, resume
 
@@ -438,15 +505,18 @@ class AgonTrainer(GRPOTrainer):
         chosen = self.task.problems("validation")[: self.args.validation_size]
         share = chosen[self.accelerator.process_index :: self.accelerator.num_processes]
         started = time.perf_counter()
-        rates = validate(
-            self.arena,
-            share,
-            self.pair.names,
-            self.method,
-            self.args.eval_sampling,
-            self._sync(),
-            seed=self.args.seed,
-            samples=self.args.num_generations_eval,
+        self._round_start = RoundStart.of(self)
+        rates = self._redone(
+            lambda: validate(
+                self.arena,
+                share,
+                self.pair.names,
+                self.method,
+                self.args.eval_sampling,
+                self._sync(),
+                seed=self.args.seed,
+                samples=self.args.num_generations_eval,
+            )
         )
         values = torch.tensor([[*rates.values(), 1.0]], device=self.accelerator.device) * len(share)
         total = self.accelerator.reduce(values, reduction="sum")[0]
@@ -470,10 +540,59 @@ class AgonTrainer(GRPOTrainer):
                     limit=self.args.max_logprob_gap,
                 )
             )
-        if resume_from_checkpoint is True:
-            resume_from_checkpoint = self.run.newest_checkpoint()
-        self._micro_batches = []
-        return super().train(resume_from_checkpoint=resume_from_checkpoint or None, **kwargs)
+        checkpoint = self._checkpoint(resume_from_checkpoint)
+        self._micro_batches, self._round_start = [], None
+        if checkpoint is not None:
+            state = TrainerState.load_from_json(str(checkpoint / STATE))
+            if 0 < state.max_steps <= state.global_step:
+                return self._write_the_rest(checkpoint, state)
+        try:
+            return super().train(resume_from_checkpoint=str(checkpoint) if checkpoint else None, **kwargs)
+        except (StopRunError, InputError) as stop:
+            self._keep_last_step(getattr(stop, "keeps", True))
+            raise
+        finally:
+            self.stops.restore()
+
+    def _checkpoint(self, wanted: str | bool | None) -> Path | None:
+        """The checkpoint to go on from, checked to be whole."""
+        if wanted is True:
+            chosen = self.run.choose_checkpoint()
+            if chosen.passed_over and self.accelerator.is_main_process:
+                say(chosen.passed_over)
+            return chosen.folder
+        if not wanted:
+            return None
+        self.run.refuse_damaged(Path(wanted))
+        return Path(wanted)
+
+    def _write_the_rest(self, checkpoint: Path, state: TrainerState) -> TrainOutput:
+        """A run that was stopped after its last step, before it had written its adapters and summary."""
+        state.is_world_process_zero, state.is_local_process_zero = (
+            self.is_world_process_zero(),
+            self.is_local_process_zero(),
+        )
+        self.state = state
+        self.pair.load_weights(checkpoint)
+        self.control = self.callback_handler.on_train_begin(self.args, state, self.control)
+        self.control = self.callback_handler.on_train_end(self.args, state, self.control)
+        return TrainOutput(state.global_step, 0.0, {})
+
+    def _keep_last_step(self, keeps: bool) -> None:
+        """Save the state at the end of the last step, as it was before the round that is given up."""
+        start, step = self._round_start, int(self.state.global_step)
+        if not keeps or not step or start is None or start.step != step or step % self.args.steps_per_round:
+            return
+        self.model.zero_grad()
+        start.restore(self)
+        if self.run.newest_step() != step:
+            self.control.should_log = self.control.should_save = True
+            self.control.should_evaluate = False
+            self._maybe_log_save_evaluate(self._tr_loss, None, self.model, None, 0, None, 0.0)
+        if self.accelerator.is_main_process:
+            self.run.rewind(step)
+        self.accelerator.wait_for_everyone()
+        self.control = self.callback_handler.on_train_end(self.args, self.state, self.control)
 
     def create_model_card(self, *_: Any, **__: Any) -> None:
         """Nothing here: the finished adapters get their cards (`agon.train.model_card`)."""
