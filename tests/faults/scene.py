@@ -10,7 +10,7 @@ import random
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +62,16 @@ class Scene:
 
     folder: Path
     seed: int = 0
-    options: dict[str, Any] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    # What else is done to every process that trains it, and to the next one only.
+    always: list[Prepare] = field(default_factory=list)
+    also: list[Prepare] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
-        self.step = self.random.randrange(2, STEPS)  # there is a checkpoint before it, and a step after it
+        self.steps: int = self.options.get("max_steps", STEPS)
+        # There is a checkpoint before it, and a step after it.
+        self.step = self.random.randrange(2, self.steps)
         self.broken_judge = self.folder.with_name(f"{self.folder.name}-judge-is-broken")
 
     def train(self, prepare: Prepare | None = None) -> Ended:
@@ -74,6 +79,7 @@ class Scene:
         said = self.folder.with_name(f"{self.folder.name}-said")
         child = os.fork()
         if child:
+            self.also = []
             _, status = os.waitpid(child, 0)
             return Ended(os.waitstatus_to_exitcode(status), said.read_text())
         code = 1
@@ -91,10 +97,10 @@ class Scene:
             os._exit(code)
 
     def _train_here(self, prepare: Prepare | None) -> int:
-        trainer = build(self.folder, **(self.options or {}))
+        trainer = build(self.folder, **self.options)
         try:
-            if prepare:
-                prepare(trainer)
+            for each in (*self.always, *self.also, *([prepare] if prepare else [])):
+                each(trainer)
             trainer.train(resume_from_checkpoint=True)
         except StopRunError as stop:
             print(stop, file=sys.stderr)
@@ -104,7 +110,7 @@ class Scene:
             return 2
         finally:
             trainer.close()
-        return 0 if trainer.state.global_step >= STEPS else 128 + trainer.stops.requested
+        return 0 if trainer.state.global_step >= self.steps else 128 + trainer.stops.requested
 
     def stop_after(self, steps: int) -> None:
         """Train so many steps and stop in good order."""
