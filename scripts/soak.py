@@ -55,7 +55,9 @@ def soak(folder: Path, steps: int, every: int, seed: int) -> int:
 
     def scene(name: str) -> Scene:
         made = Scene(folder / name, seed, options)
-        skipped = [step for step, fault in {**dict(plan), **dict(survived)}.items() if fault.holds == "differs"]
+        skipped = [
+            step for step, fault in {**dict(plan), **dict(survived)}.items() if fault.holds == "differs"
+        ]
         made.always = [lambda trainer: remember_memory(trainer, folder / f"{name}-memory")]
         made.always += [skip(step) for step in skipped]
         return made
@@ -79,7 +81,9 @@ def soak(folder: Path, steps: int, every: int, seed: int) -> int:
         wrong += [f"{each.folder.name}: {part} differ" for part in found if found[part] != expected[part]]
     for name in ("undisturbed", "one-process"):
         early, late = memory(folder / f"{name}-memory", steps // 10), memory(folder / f"{name}-memory", steps)
-        print(f"memory of {name}: {early:.1f} MB at step {steps // 10}, {late:.1f} MB at step {steps}", end="")
+        print(
+            f"memory of {name}: {early:.1f} MB at step {steps // 10}, {late:.1f} MB at step {steps}", end=""
+        )
         print(f" ({late / early - 1:+.1%})")
         if late > early * (1 + MOST_GROWTH):
             wrong.append(f"{name}: memory grew by {late / early - 1:.1%}")

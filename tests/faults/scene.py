@@ -4,6 +4,7 @@ Processes are forked from this one, where everything is imported already: a star
 """
 
 import contextlib
+import gc
 import json
 import os
 import random
@@ -84,9 +85,11 @@ class Scene:
             return Ended(os.waitstatus_to_exitcode(status), said.read_text())
         code = 1
         try:
-            with said.open("w") as file:
-                os.dup2(file.fileno(), 1)
-                os.dup2(file.fileno(), 2)
+            gc.freeze()  # what was imported is no garbage; looking for it takes half a second
+            # Not only the descriptors: pytest has put its own objects in the place of these.
+            sys.stdout = sys.stderr = file = said.open("w", buffering=1)
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
             os.environ[BROKEN] = str(self.broken_judge)
             code = self._train_here(prepare)
         except BaseException:

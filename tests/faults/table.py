@@ -362,13 +362,17 @@ FALLS_BACK = r"checkpoint-\d+ is damaged \(.*{}.*\): going on from checkpoint-\d
 FAULTS = [
     Fault("kill -9 at any moment", kill_at_any_moment, code=-9, quick=True),
     Fault("kill -9 before a checkpoint is sealed", kill_where(agon.runs.folder, "seal"), code=-9),
-    Fault(
-        "kill -9 before a checkpoint has its name", kill_where(agon.runs.folder, "sync_folder"), code=-9
-    ),
+    Fault("kill -9 before a checkpoint has its name", kill_where(agon.runs.folder, "sync_folder"), code=-9),
     Fault("kill -9 while the metrics are written", kill_where(Run, "add_metrics"), code=-9),
-    Fault("kill -9 after the last checkpoint", kill_before_the_adapters_are_written, code=-9, at_end=True, quick=True),
+    Fault(
+        "kill -9 after the last checkpoint",
+        kill_before_the_adapters_are_written,
+        code=-9,
+        at_end=True,
+        quick=True,
+    ),
     Fault("kill -9 before the summary", kill_before_the_summary_is_written, code=-9, at_end=True),
-    Fault("SIGTERM", signalled(signal.SIGTERM), code=143, says="SIGTERM", quick=True),
+    Fault("SIGTERM", signalled(signal.SIGTERM), code=143, says="SIGTERM"),
     Fault("SIGUSR1", signalled(signal.SIGUSR1), code=138, says="SIGUSR1"),
     Fault("SIGTERM twice", signalled(signal.SIGTERM, signal.SIGTERM), code=143, says="Stopped by SIGTERM"),
     Fault("SIGUSR1 in a long round", patience_runs_out, code=138, says="Stopped by SIGUSR1", quick=True),
@@ -384,7 +388,9 @@ FAULTS = [
         says=FALLS_BACK.format("hash differs"),
         quick=True,
     ),
-    Fault("bit flipped in the optimizer", damaged("optimizer.pt", flip_a_bit), says=FALLS_BACK.format("hash")),
+    Fault(
+        "bit flipped in the optimizer", damaged("optimizer.pt", flip_a_bit), says=FALLS_BACK.format("hash")
+    ),
     Fault("bit flipped in the manifest", damaged("manifest.json", flip_a_bit), says=FALLS_BACK.format("")),
     Fault("scheduler missing", damaged("scheduler.pt", remove), says=FALLS_BACK.format("missing")),
     Fault("random state missing", damaged("rng_state.pth", remove), says=FALLS_BACK.format("rng_state.pth")),
@@ -410,7 +416,7 @@ FAULTS = [
         says=r"The judge failed on \d+ of \d+ answers of this round .*this judge is broken",
         quick=True,
     ),
-    survived("NaN in one gradient", nan_gradient, holds="differs", quick=True),
+    survived("NaN in one gradient", nan_gradient, holds="differs"),
     Fault(
         "NaN in every gradient",
         nan_gradients,

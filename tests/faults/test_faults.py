@@ -25,10 +25,7 @@ def suffer(fault: Fault, scene: Scene, undisturbed: dict[str, Any]) -> None:
     ended = fault.do(scene)
     assert fault.code is None or ended.code == fault.code, ended
     said = ended.said
-    if not (scene.folder / "summary.json").exists() or ended.code:
-        ended = scene.train()
-        said += ended.said
-    elif fault.live is None:  # stopped in good order, then damaged
+    if fault.live is None:  # the process has ended, or the folder was damaged after it had
         ended = scene.train()
         said += ended.said
     assert re.search(fault.says, said), said

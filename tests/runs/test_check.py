@@ -62,7 +62,11 @@ def pay_more(path: Path) -> None:
 METRICS, DUELS = "metrics.jsonl", "duels/00000.jsonl"
 WEIGHTS = "adapters/A/adapter_model.safetensors"
 DAMAGE: list[tuple[str, Callable[[Path], object], str]] = [
-    ("cut", lambda run: (run / METRICS).write_text((run / METRICS).read_text()[:-5]), "Line 4 of .* is cut off"),
+    (
+        "cut",
+        lambda run: (run / METRICS).write_text((run / METRICS).read_text()[:-5]),
+        "Line 4 of .* is cut off",
+    ),
     ("gap", lambda run: drop_line(run / METRICS, 1), "no line between steps 1 and 3"),
     ("end", lambda run: drop_line(run / METRICS, 3), "ends at step 3, before step 4"),
     ("twice", lambda run: repeat_line(run / METRICS, 1), "has step 2 twice"),
@@ -76,7 +80,11 @@ DAMAGE: list[tuple[str, Callable[[Path], object], str]] = [
     ("weights", lambda run: (run / WEIGHTS).write_bytes((run / WEIGHTS).read_bytes()[:-1]), "adapters"),
     ("adapter", lambda run: shutil.rmtree(run / "adapters/B"), "adapter_model.safetensors is missing"),
     ("record", lambda run: (run / "adapters.json").unlink(), "adapters.json is missing"),
-    ("optimizer", lambda run: (run / "checkpoints/checkpoint-2/optimizer.pt").unlink(), "checkpoint-2 is damaged"),
+    (
+        "optimizer",
+        lambda run: (run / "checkpoints/checkpoint-2/optimizer.pt").unlink(),
+        "checkpoint-2 is damaged",
+    ),
     ("summary", lambda run: (run / "summary.json").write_text("{"), "summary.json is not a JSON file"),
     ("task", lambda run: (run / "task.json").write_text("[]"), "task.json holds no object"),
 ]

@@ -77,7 +77,7 @@ def _read(report: Report, reader: Any) -> dict[str, Any]:
 def _check_checkpoints(run: Run, report: Report, finished: bool, summary: dict[str, Any]) -> int:
     """Check every checkpoint and say what could be resumed; returns the step of the newest whole one."""
     folder = run.staging.parent
-    found, since, policies = checkpoints_in(folder), _since(run), run.policies()
+    found, since, policies = checkpoints_in(folder), run.sealed_since(), run.policies()
     for checkpoint in found:
         wrong = damage(checkpoint, since, policies)
         if wrong:
@@ -87,7 +87,7 @@ def _check_checkpoints(run: Run, report: Report, finished: bool, summary: dict[s
     report.notes += [
         f"checkpoints/{path.name} is left over and not used."
         for path in (run.staging, *folder.glob(f"*{ASIDE}"))
-        if path.exists()
+        if path.is_dir() and any(path.iterdir())
     ]
     try:
         chosen = choose(found, since, policies).folder
@@ -106,13 +106,6 @@ def _check_checkpoints(run: Run, report: Report, finished: bool, summary: dict[s
     return step
 
 
-def _since(run: Run) -> int | None:
-    try:
-        return run.sealed_since()
-    except InputError:
-        return None
-
-
 def _check_adapters(run: Run, report: Report, summary: dict[str, Any]) -> None:
     """The trained policies: as they were sealed, and finite."""
     if not summary:
@@ -125,7 +118,7 @@ def _check_adapters(run: Run, report: Report, summary: dict[str, Any]) -> None:
     if sealed(run.adapters, run.adapters_manifest):
         found = differences(run.adapters, run.adapters_manifest)
         report.findings += [f"adapters: {difference}." for difference in found]
-    elif _since(run) is not None:
+    elif run.sealed_since() is not None:
         report.findings.append(f"{run.adapters_manifest.name} is missing.")
     else:
         report.notes.append("adapters are not verified: they have no manifest.")

@@ -213,7 +213,10 @@ class Run:
 
     def sealed_since(self) -> int | None:
         """The step from which on checkpoints have manifests; None if the run never wrote any."""
-        since = self.read_environment().get("sealed_since")
+        try:
+            since = self.read_environment().get("sealed_since")
+        except InputError:
+            return None
         return since if type(since) is int else None
 
     def policies(self) -> tuple[str, ...]:

@@ -148,6 +148,9 @@ class StopOnInterrupt(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         alone = getattr(args, "world_size", 1) == 1
+        self.requested = 0
+        if self._abandonment is not None:
+            self._abandonment.forget()
 
         def interrupt(number: int, frame: FrameType | None) -> None:
             if self.requested:

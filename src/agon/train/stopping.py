@@ -47,6 +47,10 @@ class Abandonment:
         self._wanted: StopRunError | None = None
         self._inside = False
 
+    def forget(self) -> None:
+        """Nobody asks any more: another training begins."""
+        self._wanted = None
+
     def check(self) -> None:
         """Stop here, if that was asked for."""
         if self._wanted is not None:

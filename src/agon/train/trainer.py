@@ -240,7 +240,7 @@ class AgonTrainer(GRPOTrainer):
                 return played
             if not tries_left or not recover(self.engine, error):
                 raise failed(error)
-            say(f"The engine failed ({error}): this round is played again.")
+            say(f"The engine failed ({' '.join(str(error).split())}): this round is played again.")
             assert self._round_start is not None
             self._round_start.restore(self)
         raise AssertionError("a round is played at most twice")
@@ -496,7 +496,8 @@ class AgonTrainer(GRPOTrainer):
             values[:] = [
                 value if math.isfinite(value) else math.nan for value in values
             ]  # TRL leaves NaN out
-        super().log(finite(logs), start_time)
+        logs.update(finite(logs))
+        super().log(logs, start_time)
 
     # Validation, checkpoints, resume
 
