@@ -287,7 +287,7 @@ def weights_break(scene: Scene) -> Ended:
             made.register_step_post_hook(Late())
             return made
 
-        trainer.create_optimizer = create_and_watch  # type: ignore[method-assign]
+        trainer.create_optimizer = create_and_watch
 
     return scene.train(prepare)
 

@@ -575,8 +575,8 @@ class AgonTrainer(GRPOTrainer):
         )
         self.state = state
         self.pair.load_weights(checkpoint)
-        self.control = self.callback_handler.on_train_begin(self.args, state, self.control)
-        self.control = self.callback_handler.on_train_end(self.args, state, self.control)
+        self.callback_handler.on_train_begin(self.args, state, self.control)
+        self.callback_handler.on_train_end(self.args, state, self.control)
         return TrainOutput(state.global_step, 0.0, {})
 
     def _keep_last_step(self, keeps: bool) -> None:
@@ -593,7 +593,7 @@ class AgonTrainer(GRPOTrainer):
         if self.accelerator.is_main_process:
             self.run.rewind(step)
         self.accelerator.wait_for_everyone()
-        self.control = self.callback_handler.on_train_end(self.args, self.state, self.control)
+        self.callback_handler.on_train_end(self.args, self.state, self.control)
 
     def create_model_card(self, *_: Any, **__: Any) -> None:
         """Nothing here: the finished adapters get their cards (`agon.train.model_card`)."""
