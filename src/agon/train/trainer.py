@@ -48,6 +48,7 @@ from agon.runs.settings import RunSettings
 from agon.tasks import Task, load_task, task_from_dataset
 from agon.train.callbacks import Recorded, RunRecorder, StopOnInterrupt
 from agon.train.config import AgonConfig
+from agon.train.epochs import EpochSampler, EpochStart
 from agon.train.judge_health import JudgeHealth
 from agon.train.logprob_gap import Probe, SamplerWatch, check_sampler
 from agon.train.metrics import duel_metrics, policy_metrics
@@ -173,10 +174,16 @@ class AgonTrainer(GRPOTrainer):
             engine_facts=lambda: {"engine": self.engine.capabilities.name, "logprob_gap": self.gaps},
         )
         self.add_callback(FiniteWeights(self.pair))
+        self._epochs = EpochStart()
+        self.add_callback(self._epochs)
         # The recorder comes last: it has to know when a stop saves a checkpoint.
         self.stops = StopOnInterrupt(self._abandonment)
         self.add_callback(self.stops)
         self.add_callback(RunRecorder(self.run, recorded))
+
+    def _get_train_sampler(self, dataset: Any = None) -> EpochSampler:
+        self._epochs.sampler = EpochSampler.like(super()._get_train_sampler(dataset))
+        return self._epochs.sampler
 
     # One round of rollouts
 

@@ -1,0 +1,45 @@
+"""The order of the problems, a function of the seed and the epoch alone.
+
+TRL's sampler draws each epoch's order from a generator that it begins anew in every process: a run resumed in its second
+epoch would play the first one's order again. Here the order of an epoch is the one that an uninterrupted run has.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from transformers import TrainerCallback
+from trl.trainer.utils import RepeatSampler
+
+
+class EpochSampler(RepeatSampler):  # type: ignore[misc]
+    """TRL's sampler, which can be put to the beginning of any epoch."""
+
+    epoch = 0
+
+    @staticmethod
+    def like(made: RepeatSampler) -> "EpochSampler":
+        """One with the same settings."""
+        names = ("data_source", "mini_repeat_count", "batch_size", "repeat_count", "shuffle", "seed")
+        return EpochSampler(**{name: getattr(made, name) for name in names})
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        if self.shuffle:
+            self.generator.manual_seed(self.seed)
+            for _ in range(self.epoch):
+                torch.randperm(self.num_samples, generator=self.generator)
+        return super().__iter__()  # type: ignore[no-any-return]
+
+
+class EpochStart(TrainerCallback):
+    """Tells the sampler which epoch begins; several layers of data loaders lie between it and the trainer."""
+
+    def __init__(self) -> None:
+        self.sampler: EpochSampler | None = None
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self.sampler is not None:
+            self.sampler.set_epoch(int(state.epoch or 0))
