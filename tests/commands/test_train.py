@@ -185,3 +185,14 @@ def test_a_run_without_a_whole_checkpoint_is_refused_in_one_sentence(
         f"agon: No checkpoint in '{tmp_path}/checkpoints' is whole: checkpoint-2 is damaged"
     )
     assert said.count("\n") == 1
+
+
+def test_a_judge_that_fails_on_every_answer_ends_the_run_with_a_sentence_and_code_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    judge = ["--judge", "tests.faults.judge:broken"]
+    assert main(["train", "--output_dir", str(folder), *judge, *SMALL]) == 3
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("agon: The judge failed on ")
+    assert said.endswith(f"No step was made yet. Go on with: agon train --resume {folder}")

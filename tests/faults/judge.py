@@ -12,3 +12,7 @@ def breakable(problem: Problem, answer: str) -> bool:
     if os.path.exists(os.environ.get(BROKEN, "")):
         raise RuntimeError("this judge is broken")
     return bool(last_box(problem, answer))
+
+
+def broken(problem: Problem, answer: str) -> bool:
+    raise RuntimeError("this judge is broken")

@@ -86,7 +86,7 @@ def _check_checkpoints(run: Run, report: Report, finished: bool, summary: dict[s
             report.notes.append(f"{checkpoint.name} is not verified: it has no manifest.")
     report.notes += [
         f"checkpoints/{path.name} is left over and not used."
-        for path in (run.staging, *folder.glob(f"*{ASIDE}"))
+        for path in (run.staging, *folder.glob(f"{ASIDE}*"))
         if path.is_dir() and any(path.iterdir())
     ]
     try:

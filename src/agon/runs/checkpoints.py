@@ -19,7 +19,7 @@ STATE = "trainer_state.json"
 # Without these a resumed run would go on with other moments, another rate or other random numbers.
 NEEDED = (STATE, "optimizer.pt", "scheduler.pt")
 WEIGHTS = "adapter_model.safetensors"
-ASIDE = ".set-aside"  # the ending of a checkpoint that was damaged and is kept until the next one is whole
+ASIDE = "set-aside-"  # before the name of a checkpoint that was passed over; kept until the next one is whole
 
 
 @dataclass(frozen=True)

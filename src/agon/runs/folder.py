@@ -248,7 +248,7 @@ class Run:
             _set_aside(place)
         (self.staging / place.name).rename(place)
         sync_folder(place.parent)
-        for old in place.parent.glob(f"checkpoint-*{ASIDE}"):
+        for old in place.parent.glob(f"{ASIDE}*"):
             shutil.rmtree(old, ignore_errors=True)
         if limit:
             for old in self._all_checkpoints()[:-limit]:
@@ -294,7 +294,7 @@ class Run:
 
 
 def _set_aside(checkpoint: Path) -> Path:
-    aside = checkpoint.with_name(checkpoint.name + ASIDE)
+    aside = checkpoint.with_name(ASIDE + checkpoint.name)
     shutil.rmtree(aside, ignore_errors=True)
     return checkpoint.rename(aside)
 

@@ -3,6 +3,7 @@
 They are handed what they record and know nothing of the trainer itself.
 """
 
+import os
 import signal
 import subprocess
 import sys
@@ -156,13 +157,13 @@ class StopOnInterrupt(TrainerCallback):
             if self.requested:
                 raise KeyboardInterrupt
             self.requested = number
-            print("\nStopping after this step; press Ctrl-C again to stop at once.", file=sys.stderr)
+            _say_from_a_handler("\nStopping after this step; press Ctrl-C again to stop at once.")
 
         def stop(number: int, frame: FrameType | None) -> None:
             name = SIGNALS[signal.Signals(number)]
             if not self.requested:
                 self.requested = number
-                print(f"\nStopping after this step, because of {name}.", file=sys.stderr)
+                _say_from_a_handler(f"\nStopping after this step, because of {name}.")
                 if alone:
                     self._ask_again_later(number)
             elif alone and self._abandonment is not None:
@@ -195,6 +196,14 @@ class StopOnInterrupt(TrainerCallback):
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         self._handlers = {}
+
+
+def _say_from_a_handler(sentence: str) -> None:
+    """Print although the signal may have come while the same stream was being written, which Python refuses."""
+    try:
+        print(sentence, file=sys.stderr, flush=True)
+    except RuntimeError:
+        os.write(2, f"{sentence}\n".encode())
 
 
 def resolved_config(args: AgonConfig, names: Mapping[str, str]) -> dict[str, Any]:

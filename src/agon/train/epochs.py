@@ -1,7 +1,8 @@
 """The order of the problems, a function of the seed and the epoch alone.
 
-TRL's sampler draws each epoch's order from a generator that it begins anew in every process: a run resumed in its second
-epoch would play the first one's order again. Here the order of an epoch is the one that an uninterrupted run has.
+TRL's sampler draws each epoch's order from a generator that it begins anew in every process: a run resumed in its
+second epoch would play the first one's order again. Here the order of an epoch is the one that an uninterrupted run
+has.
 """
 
 from collections.abc import Iterator
