@@ -285,7 +285,7 @@ def test_a_pool_that_is_closed_while_it_starts_prints_nothing() -> None:
 def test_an_answer_lost_with_its_worker_is_judged_again_once():
     with JudgePool(own_judges.misbehave, workers=1, deadline=5.0, memory_bytes=512 << 20) as pool:
         future = pool.submit(PROBLEM, "half a second")
-        busy = []
+        busy: list[int] = []
         while not busy:
             busy = [worker.pid for worker in list(pool._dispatcher._workers) if worker.job and worker.pid]
         os.kill(busy[0], signal.SIGKILL)

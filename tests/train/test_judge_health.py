@@ -1,7 +1,6 @@
 """A judge that fails is noticed before anything is learned from it."""
 
 from io import StringIO
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from rich.console import Console
 from agon.game.duel import Duel, Entry
 from agon.game.problem import Problem
 from agon.game.rollout import Rollout
-from agon.game.verdict import Reason, Verdict
+from agon.game.verdict import REASONS, Verdict
 from agon.judges.judge import Judge
 from agon.train.judge_health import JudgeHealth
 from agon.train.live import LiveView
@@ -23,9 +22,10 @@ from tests.train.build import config
 ROLLOUT = Rollout(text="", length=1, finish_reason="stop", policy="A", version=0)
 
 
-def duels(*reasons: Reason) -> list[Duel]:
+def duels(**times: int) -> list[Duel]:
+    """So many duels without a challenge for each reason of a verdict."""
     made = []
-    for reason in reasons:
+    for reason in [each for each in REASONS for _ in range(times.get(each, 0))]:
         detail = "the judge\x1b[31m says" if reason == "error" else ""
         entry = Entry(ROLLOUT, Verdict(reason == "correct", reason, detail), well_formed=True)
         made.append(Duel(Problem("p", "1?", "tiny", "1"), entry, step=0))
@@ -34,25 +34,25 @@ def duels(*reasons: Reason) -> list[Duel]:
 
 def test_a_tenth_in_error_warns_and_a_half_stops() -> None:
     health = JudgeHealth()
-    assert health.check(duels(*repeat("wrong", 9), "error"), 0.0) is None
-    said = health.check(duels(*repeat("wrong", 8), "error", "error"), 0.0)
+    assert health.check(duels(wrong=9, error=1), 0.0) is None
+    said = health.check(duels(wrong=8, error=2), 0.0)
     assert said is not None
     assert "failed on 2 of 10 answers of this round (the last time: the judge[31m says)" in said
-    assert health.check(duels(*repeat("wrong", 5), *repeat("error", 5)), 0.0) is not None
+    assert health.check(duels(wrong=5, error=5), 0.0) is not None
     with pytest.raises(StopRunError, match="failed on 6 of 10 answers"):
-        health.check(duels(*repeat("correct", 4), *repeat("error", 6)), 0.0)
+        health.check(duels(correct=4, error=6), 0.0)
 
 
 def test_rollouts_without_an_answer_do_not_hide_a_broken_judge() -> None:
     health = JudgeHealth()
-    rounds = duels(*repeat("truncated", 60), *repeat("error", 4))
+    rounds = duels(truncated=60, error=4)
     assert health.check(rounds, 0.0) is None  # four answers are too few to judge by
     with pytest.raises(StopRunError, match="8 of 8"):
         health.check(rounds, 0.0)
 
 
 def test_more_than_two_timeouts_in_a_hundred_warn() -> None:
-    answers = duels(*repeat("correct", 10))
+    answers = duels(correct=10)
     assert JudgeHealth().check(answers, 0.02) is None
     assert "2.1% of all verdicts" in str(JudgeHealth().check(answers, 0.021))
 

@@ -13,7 +13,7 @@ from transformers import TrainerCallback
 from trl.trainer.utils import RepeatSampler
 
 
-class EpochSampler(RepeatSampler):  # type: ignore[misc]
+class EpochSampler(RepeatSampler):
     """TRL's sampler, which can be put to the beginning of any epoch."""
 
     epoch = 0
@@ -32,7 +32,7 @@ class EpochSampler(RepeatSampler):  # type: ignore[misc]
             self.generator.manual_seed(self.seed)
             for _ in range(self.epoch):
                 torch.randperm(self.num_samples, generator=self.generator)
-        return super().__iter__()  # type: ignore[no-any-return]
+        return super().__iter__()
 
 
 class EpochStart(TrainerCallback):

@@ -50,7 +50,7 @@ from agon.train.callbacks import Recorded, RunRecorder, StopOnInterrupt
 from agon.train.config import AgonConfig
 from agon.train.epochs import EpochSampler, EpochStart
 from agon.train.judge_health import JudgeHealth
-from agon.train.logprob_gap import Probe, SamplerWatch, check_sampler
+from agon.train.logprob_gap import NotSyncedError, Probe, SamplerWatch, check_sampler
 from agon.train.metrics import duel_metrics, policy_metrics
 from agon.train.nonfinite import FiniteWeights, StepGuard
 from agon.train.redo import failed, recover
@@ -69,6 +69,7 @@ from agon.train.streams import (
 )
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 def paid(prompts: Sequence[str], reward: Sequence[float], **_: Any) -> list[float]:
@@ -201,14 +202,16 @@ class AgonTrainer(GRPOTrainer):
     def _play_round(self, rows: Sequence[dict[str, int]]) -> list[Batch]:
         """Play the duels of a round, have TRL score each stream, and lay out the micro-batches."""
         problems = [self.problems[row["index"]] for row in rows[:: self.args.num_generations]]
-        duels, streams, batches, seconds = self._redone(lambda: self._play(problems))
+        started = time.perf_counter()
+        duels, streams, batches, seconds = self._redone(
+            lambda: self._sample(problems), lambda duels: self._scored(duels, time.perf_counter() - started)
+        )
         self._record(_with_advantages(duels, batches), seconds)
         return self._lay_out(streams, batches)
 
-    def _play(self, problems: Sequence[Problem]) -> tuple[list[list[Duel]], list[Stream], list[Batch], float]:
-        """The duels of a round, its streams, TRL's view of each, and the seconds of sampling."""
-        started = time.perf_counter()
-        duels = self.arena.play(
+    def _sample(self, problems: Sequence[Problem]) -> list[list[Duel]]:
+        """Play the duels of a round under the policies as they are now."""
+        return self.arena.play(
             problems,
             self.method,
             drafts=self.args.group_size,
@@ -219,7 +222,11 @@ class AgonTrainer(GRPOTrainer):
             seed=derive_seed(self.args.seed, self._step // self.args.steps_per_generation),
             progress=self.on_sampling,
         )
-        seconds = time.perf_counter() - started
+
+    def _scored(
+        self, duels: list[list[Duel]], seconds: float
+    ) -> tuple[list[list[Duel]], list[Stream], list[Batch], float]:
+        """The streams of a round and TRL's view of each, held against what the engine sampled with."""
         self._note_memory("sampling")
         if self.args.vllm_enable_sleep_mode:
             self.engine.sleep()
@@ -232,8 +239,12 @@ class AgonTrainer(GRPOTrainer):
                 batch.pop("old_per_token_logps", None)
         return duels, streams, batches, seconds
 
-    def _redone(self, play: Callable[[], T]) -> T:
-        """What `play` returns, played again once where the engine failed: rounds are seeded, so nothing changes."""
+    def _redone(self, play: Callable[[], T], score: Callable[[T], U]) -> U:
+        """What `score` makes of what was played; both again once where the engine failed.
+
+        Rounds are seeded, so nothing changes. `play` may fail in one process alone, so all agree on that before
+        `score`, in which they wait for one another; a sync that did not arrive fails in every one.
+        """
         for tries_left in (1, 0):
             error: Exception | None = None
             try:
@@ -244,7 +255,11 @@ class AgonTrainer(GRPOTrainer):
             except Exception as fault:
                 error = fault
             if not self._anyone(error is not None):
-                return played
+                try:
+                    with self._abandonment.allowed():
+                        return score(played)
+                except NotSyncedError as stale:
+                    error = stale
             if not tries_left or not recover(self.engine, error):
                 raise failed(error)
             say(f"The engine failed ({' '.join(str(error).split())}): this round is played again.")
@@ -524,7 +539,8 @@ class AgonTrainer(GRPOTrainer):
                 self._sync(),
                 seed=self.args.seed,
                 samples=self.args.num_generations_eval,
-            )
+            ),
+            lambda rates: rates,
         )
         values = torch.tensor([[*rates.values(), 1.0]], device=self.accelerator.device) * len(share)
         total = self.accelerator.reduce(values, reduction="sum")[0]
