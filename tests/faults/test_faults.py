@@ -61,3 +61,14 @@ def test_a_run_survives_every_fault(
     fault: Fault, seed: int, tmp_path: Path, undisturbed: dict[str, Any]
 ) -> None:
     suffer(fault, Scene(tmp_path / "run", seed), undisturbed)
+
+
+def test_a_round_given_up_between_two_epochs_is_played_as_it_would_have_been(
+    tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
+    """Where no checkpoint had been due, the stop has to write one."""
+    [fault] = [fault for fault in FAULTS if fault.name == "SIGTERM twice"]
+    scene = Scene(tmp_path / "run", options={"save_steps": 50})
+    scene.step = 4
+    suffer(fault, scene, undisturbed)
+    assert "checkpoint-4" in [path.name for path in scene.checkpoints]

@@ -12,6 +12,8 @@ import torch
 from transformers import TrainerCallback
 from trl.trainer.utils import RepeatSampler
 
+from agon.train.stopping import Generators, generators
+
 
 class EpochSampler(RepeatSampler):
     """TRL's sampler, which can be put to the beginning of any epoch."""
@@ -36,11 +38,20 @@ class EpochSampler(RepeatSampler):
 
 
 class EpochStart(TrainerCallback):
-    """Tells the sampler which epoch begins; several layers of data loaders lie between it and the trainer."""
+    """Tells the sampler which epoch begins; several layers of data loaders lie between it and the trainer.
+
+    It also keeps the random numbers of that moment, before the loader is started, which draws one.
+    """
 
     def __init__(self) -> None:
         self.sampler: EpochSampler | None = None
+        self._began: tuple[int, Generators] | None = None
+
+    def generators_at(self, step: int) -> Generators | None:
+        """The state of all generators before the epoch that began at a step; None if none did."""
+        return self._began[1] if self._began and self._began[0] == step else None
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._began = (state.global_step, generators())
         if self.sampler is not None:
             self.sampler.set_epoch(int(state.epoch or 0))

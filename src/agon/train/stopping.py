@@ -74,23 +74,31 @@ class Abandonment:
             raise stop
 
 
+Generators = tuple[Any, ...]
+
+
+def generators() -> Generators:
+    """The state of every generator of random numbers."""
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    return random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda
+
+
 @dataclass(frozen=True)
 class RoundStart:
     """All that playing and training a round changes before its optimizer step, as it was before the round."""
 
     step: int
-    generators: tuple[Any, ...]
+    generators: Generators
     metrics: dict[str, list[float]]
     loss: torch.Tensor | None
     counters: dict[str, Any]
 
     @staticmethod
     def of(trainer: Any) -> "RoundStart":
-        cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
         loss = getattr(trainer, "_tr_loss", None)
         return RoundStart(
             step=int(trainer.state.global_step),
-            generators=(random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda),
+            generators=generators(),
             metrics={name: list(values) for name, values in trainer._metrics["train"].items()},
             loss=None if loss is None else loss.clone(),
             counters={
@@ -100,9 +108,13 @@ class RoundStart:
             },
         )
 
-    def restore(self, trainer: Any) -> None:
-        """Put everything back, so that the round can be played again or a checkpoint be saved."""
-        python, numpy, cpu, cuda = self.generators
+    def restore(self, trainer: Any, others: Generators | None = None) -> None:
+        """Put everything back, so that the round can be played again or a checkpoint be saved.
+
+        A resumed run begins an epoch after its checkpoint was loaded, which draws a number: a checkpoint between two
+        epochs needs the generators of before, `others`.
+        """
+        python, numpy, cpu, cuda = others or self.generators
         random.setstate(python)
         np.random.set_state(numpy)
         torch.set_rng_state(cpu)

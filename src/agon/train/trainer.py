@@ -608,7 +608,7 @@ class AgonTrainer(GRPOTrainer):
         if not keeps or not step or start is None or start.step != step or step % self.args.steps_per_round:
             return
         self.model.zero_grad()
-        start.restore(self)
+        start.restore(self, self._epochs.generators_at(step))
         if self.run.newest_step() != step:
             self.control.should_log = self.control.should_save = True
             self.control.should_evaluate = False
