@@ -47,6 +47,7 @@ test-vllm: $(VLLM_READY) sandbox  ## run the tests of the vLLM engines, on a CPU
 nightly: lint sandbox $(VLLM_READY)  ## run every test, the exhaustive ones too; before a release
 	AGON_FUZZ_SEED=$$(date +%Y%m%d) $(TESTS) $(BIN)/python -m pytest $(PYTEST) $(EVERY)
 	$(TESTS) $(VLLM_BIN)/python -m pytest tests/vllm $(EVERY)
+	$(TESTS) $(BIN)/python scripts/soak.py
 	$(TESTS) scripts/newest_trl.sh $(BIN)/python
 
 lint: $(READY)  ## check formatting, lint and types of every Python file

@@ -30,6 +30,7 @@ COMMANDS = {
     "plan": "estimate memory, tokens and time of a recipe before a download",
     "rehearse": "play two steps of a recipe with random weights: memory, hours",
     "eval": "evaluate a run or a model: both directions, adapters, controls",
+    "check": "verify a run folder and say what could be resumed",
     "compare": "compare evaluated runs, paired by problem and sample",
     "judge": "judge answers or programs given as JSON lines",
     "methods": "show the table of methods",

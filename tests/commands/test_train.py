@@ -141,3 +141,58 @@ def test_a_model_without_a_task_is_refused_and_not_trained_as_the_toy(
     assert main(["train", "--model", "Qwen/Qwen3-0.6B"]) == 2
     assert "Name a task for --model Qwen/Qwen3-0.6B with --task" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143)])
+def test_sigterm_saves_and_leaves_with_its_exit_code(number: int, code: int, tmp_path: Path) -> None:
+    """In a fork of this process, where everything is imported."""
+    folder, reads, writes = tmp_path / "run", *os.pipe()
+    child = os.fork()
+    if not child:
+        left = 1
+        try:
+            os.dup2(writes, 2)
+            sys.stderr = os.fdopen(writes, "w", buffering=1)
+            left = main(["train", "--output_dir", str(folder), *SMALL])
+        finally:
+            os._exit(left)
+    os.close(writes)
+    with os.fdopen(reads) as said:
+        for line in said:
+            if line.startswith("step 2/6"):
+                os.kill(child, number)
+                break
+        rest = said.read()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == code, rest
+    assert "Stopping after this step, because of SIGTERM." in rest
+    assert f"agon train --resume {folder}" in rest
+    summary = Run(folder).read_summary()
+    assert Run(folder).newest_step() == summary["steps"] < 6
+
+
+def test_a_run_without_a_whole_checkpoint_is_refused_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--max_steps", "2", "--save_steps", "1", *SMALL[2:]]
+    assert main(["train", "--output_dir", str(tmp_path), *options]) == 0
+    (tmp_path / "summary.json").unlink()
+    for file in tmp_path.glob("checkpoints/*/optimizer.pt"):
+        file.write_bytes(b"")
+    capsys.readouterr()
+    assert main(["train", "--resume", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(
+        f"agon: No checkpoint in '{tmp_path}/checkpoints' is whole: checkpoint-2 is damaged"
+    )
+    assert said.count("\n") == 1
+
+
+def test_a_judge_that_fails_on_every_answer_ends_the_run_with_a_sentence_and_code_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    judge = ["--judge", "tests.faults.judge:broken"]
+    assert main(["train", "--output_dir", str(folder), *judge, *SMALL]) == 3
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("agon: The judge failed on ")
+    assert said.endswith(f"No step was made yet. Go on with: agon train --resume {folder}")

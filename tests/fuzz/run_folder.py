@@ -1,7 +1,9 @@
 """Two small evaluated runs as files, and damage done to one of them."""
 
+import io
 import json
 import random
+import zipfile
 from functools import cache
 from typing import Any
 
@@ -11,6 +13,7 @@ from agon.train.option_table import defaults
 
 RUN = "runs/one"
 TASK = "gym:chain_sum"
+TORCH_FILES = ("optimizer.pt", "scheduler.pt", "rng_state.pth")
 SPEC = f"{TASK},train=8,validation=2,test=2"
 
 
@@ -70,14 +73,27 @@ def one_run(method: str) -> dict[str, bytes]:
         ),
         "environment.json": b"{}",
         "checkpoints/checkpoint-2/trainer_state.json": json.dumps(state).encode(),
-        "checkpoints/checkpoint-2/optimizer.pt": b"o",
-        "checkpoints/checkpoint-2/scheduler.pt": b"s",
+        **{f"checkpoints/checkpoint-2/{name}": _torch_file() for name in TORCH_FILES},
+        **{f"checkpoints/checkpoint-2/{name}/adapter_model.safetensors": _weights() for name in "AB"},
         **{f"adapters/{name}/adapter_config.json": json.dumps(adapter).encode() for name in "AB"},
         **{f"adapters/{name}/adapter_model.safetensors": b"w" for name in "AB"},
         f"{evaluation}/result.json": json.dumps(result).encode(),
         f"{evaluation}/settings.json": b"{}",
         f"{evaluation}/samples.jsonl": b"".join(_samples(method)),
     }
+
+
+def _torch_file() -> bytes:
+    """A file as torch writes it, as far as can be told without reading the pickle in it."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr("archive/data.pkl", b"p")
+    return made.getvalue()
+
+
+def _weights() -> bytes:
+    header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+    return len(header).to_bytes(8, "little") + header + bytes(8)
 
 
 def _samples(method: str) -> list[bytes]:

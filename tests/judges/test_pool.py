@@ -154,10 +154,10 @@ def test_a_dead_fork_server_is_replaced():
         worker = psutil.Process(int(judge(pool, "who").detail))
         fork_server = worker.parent()
         assert fork_server is not None
-        waiting = pool.submit(PROBLEM, "sleep")
-        time.sleep(0.3)
+        waiting = pool.submit(PROBLEM, "half a second")
+        time.sleep(0.1)
         fork_server.send_signal(signal.SIGKILL)
-        assert waiting.result(timeout=30).reason == "error"
+        assert waiting.result(timeout=30).correct  # judged again
         assert judge(pool, "right").correct
         assert ended(worker)
 
@@ -280,3 +280,30 @@ def test_a_pool_that_is_closed_while_it_starts_prints_nothing() -> None:
     program = "from agon.judges.pool import JudgePool; JudgePool('math').close()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr == ""
+
+
+def test_an_answer_lost_with_its_worker_is_judged_again_once():
+    with JudgePool(own_judges.misbehave, workers=1, deadline=5.0, memory_bytes=512 << 20) as pool:
+        future = pool.submit(PROBLEM, "half a second")
+        busy: list[int] = []
+        while not busy:
+            busy = [worker.pid for worker in list(pool._dispatcher._workers) if worker.job and worker.pid]
+        os.kill(busy[0], signal.SIGKILL)
+        assert future.result(timeout=30).correct
+        assert (pool.counts.lost, pool.counts.crashes, pool.counts.errors) == (1, 0, 0)
+        assert judge(pool, "die").reason == "error"
+        assert (pool.counts.lost, pool.counts.crashes, pool.counts.errors) == (2, 1, 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_to_every_process_of_a_job_costs_no_verdict(number):
+    """Slurm sends it to the trainer, which is not done yet, and to everything that it has started."""
+    with JudgePool(own_judges.misbehave, workers=2, deadline=5.0, memory_bytes=512 << 20) as pool:
+        futures = [pool.submit(PROBLEM, answer) for answer in ("half a second", "right", "half a second")]
+        server = psutil.Process(pool._dispatcher._fork_server._process.pid)
+        while len(server.children()) < 2:
+            time.sleep(0.01)
+        for process in (server, *server.children(recursive=True)):
+            process.send_signal(number)
+        assert all(future.result(timeout=30).correct for future in futures)
+        assert server.is_running()

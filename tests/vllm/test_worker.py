@@ -71,3 +71,22 @@ def test_a_child_that_dies_is_an_error_at_once(tiny: Tiny) -> None:
         engine.collect()
     engine.close()
     assert workers() == []
+
+
+def test_a_child_that_died_is_replaced_and_samples_as_before(tiny: Tiny) -> None:
+    greedy = Sampling(24, temperature=0.0)
+    engine = start(tiny, IN_A_CHILD)
+    engine.submit([tiny.request("long", "A", "1+1=?", Sampling(900))])
+    [worker] = workers()
+    os.kill(worker, signal.SIGKILL)
+    with pytest.raises(RuntimeError, match="worker process died") as died:
+        engine.collect()
+    engine.recover(died.value)
+    assert len(workers()) == 1
+    assert workers() != [worker]
+    for policy in ("A", "B"):
+        engine.sync(policy, 0)
+    rollout = play(engine, [tiny.request("again", "A", LONG, greedy)])["again"]
+    assert list(rollout.token_ids) == tiny.greedy("A", LONG, 24)
+    engine.close()
+    assert workers() == []

@@ -8,8 +8,10 @@
   agon train --resume runs/NAME                go on after an interruption
 
 Everything lands in one run folder: configuration, environment, metrics, every
-duel, checkpoints and the two adapters as plain PEFT folders. Ctrl-C saves and
-says how to go on.
+duel, checkpoints and the two adapters as plain PEFT folders. Ctrl-C, SIGTERM
+and SIGUSR1 save and say how to go on. Exit codes: 0 finished, 2 wrong input,
+3 stopped by itself (judge, engine or numbers failed), 130 Ctrl-C, 143 SIGTERM,
+138 SIGUSR1.
 """
 
 import argparse
@@ -95,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0 if ended.finished else 130
     if not ended.finished:
         _say_how_it_stopped(ended)
-        return 130
+        return ended.code
     _say(
         f"Finished. The adapters are in {ended.run.adapters}, everything else beside them in {ended.run.folder}."
     )
@@ -139,6 +141,9 @@ def _say_how_it_stopped(ended: "Ended") -> None:
 
     if ended.at_once:
         _say(f"Stopped at once, at step {ended.step} of {ended.max_steps}. {lost(ended.run, ended.step)}")
+        return
+    if ended.reason:
+        _say(f"agon: {ended.reason} {lost(ended.run, ended.step)}")
         return
     _say(f"Stopped at step {ended.step} of {ended.max_steps}, nothing lost.")
     _say(f"Go on with: agon train --resume {ended.run.folder}")

@@ -9,7 +9,7 @@ what finishes first.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from agon.errors import InputError
 from agon.game.rollout import Rollout
@@ -83,6 +83,14 @@ class Engine(Protocol):
         """Get ready to sample again."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Recoverable(Protocol):
+    """An engine that can be used again after it has failed in the middle of a round."""
+
+    def recover(self, error: Exception | None) -> None:
+        """Forget every request and get ready to be synced again."""
 
 
 def derive_seed(*parts: object) -> int:

@@ -77,6 +77,13 @@ class TransformersEngine:
 
     def wake(self) -> None: ...
 
+    def recover(self, error: Exception | None) -> None:
+        """Forget every request; where memory was short, sample fewer rows at once from now on."""
+        self._pending.clear()
+        if isinstance(error, torch.OutOfMemoryError):
+            self._max_rows = max(1, self._max_rows // 2)
+            torch.cuda.empty_cache()
+
     def close(self) -> None:
         self._pending.clear()
 

@@ -11,6 +11,7 @@ one, and nothing of the launcher's variables. What it leaves out: an engine over
 serve` and the vllm-server engine), and sleep level 2, which discards the base.
 """
 
+import gc
 import os
 import random
 import signal
@@ -74,13 +75,17 @@ class VllmEngine:
         self._asleep = False
         self.stride = self._options.stride
         self.steps = 0  # engine steps so far, each a token for every request in the batch
+        self._start_arguments = (model_path, largest_rank(pair), self._options)
+        self._start()
+        self.max_model_len: int = self._engine.model_config.max_model_len
+
+    def _start(self) -> None:
         with _preserve_global_state(), environment_of_child(peers.in_a_group()):
-            self._llm = _start(model_path, largest_rank(pair), self._options)
+            self._llm = _start(*self._start_arguments)
         self._engine = self._llm.llm_engine
         self._child = _child_executor(self._engine)
         if self._child is not None:
             self._child.collective_rpc(_ignore_interrupts)
-        self.max_model_len: int = self._engine.model_config.max_model_len
 
     def sync(self, policy: str, version: int) -> None:
         if policy == BASE:  # never changes
@@ -161,12 +166,34 @@ class VllmEngine:
             self._llm.wake_up()
             self._asleep = False
 
-    def close(self) -> None:
-        """End vLLM, which ends this process's group with the other training processes too: the last thing to do."""
-        if self._pending:
+    def recover(self, error: Exception | None) -> None:
+        """Forget every request; a child process that died or hangs is replaced, and wants both policies again."""
+        if error is None:
             self._engine.abort_request(list(self._pending))
             self._pending.clear()
+            return
+        if peers.in_a_group():  # ending vLLM would end the group with the other processes too
+            raise RuntimeError("vLLM cannot be started again beside other training processes.") from error
+        self._pending.clear()
+        for adapter in self._adapters.values():
+            self._store.remove(adapter)
+        self._adapters, self._versions = {}, {BASE: 0}
+        self._asleep = False
+        self._stop()
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        self._start()
+
+    def close(self) -> None:
+        """End vLLM, which ends this process's group with the other training processes too: the last thing to do."""
+        if self._pending and not (self._child is not None and self._child.is_failed):
+            self._engine.abort_request(list(self._pending))
+        self._pending.clear()
         self._store.close()
+        self._stop()
+
+    def _stop(self) -> None:
         if self._child is not None:
             self._child.shutdown()
         # vLLM frees the GPU when the last reference to it is gone.
@@ -283,11 +310,11 @@ def _child_executor(engine: Any) -> Any:
 
 
 def _ignore_interrupts(worker: Any) -> None:
-    """Ctrl-C reaches every process of a terminal, SIGTERM every process of a job.
+    """Ctrl-C reaches every process of a terminal, and Slurm signals all of a job's: the trainer handles them.
 
-    The trainer handles them, after it has finished its step; the child ends when the trainer does.
+    The child still ends with its parent, which closes a pipe, and kills it if that does not help.
     """
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
 
 

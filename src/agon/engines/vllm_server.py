@@ -187,6 +187,14 @@ class VllmServerEngine:
 
     def wake(self) -> None: ...
 
+    def recover(self, error: Exception | None) -> None:
+        """Forget every request, those under way too; servers that failed are brought up as always."""
+        with self._changed:
+            self._queue.clear()
+            self._pending.clear()
+            self._finished.clear()
+            self._failure = None
+
     def close(self) -> None:
         with self._changed:
             self._closed = True
@@ -310,12 +318,16 @@ class VllmServerEngine:
                 self._retry(replica, job, error)
             except Exception as error:
                 self._fail(error)
+                with self._changed:
+                    replica.in_flight -= 1
+                    self._workers -= 1
                 return
             else:
                 with self._changed:
                     replica.in_flight -= 1
                     replica.failures = 0
-                    self._finished.append((job, answer))
+                    if job.number in self._pending:  # else its round was given up
+                        self._finished.append((job, answer))
                     self._changed.notify_all()
 
     def _next_job(self) -> tuple[Replica, _Job] | None:
@@ -355,7 +367,7 @@ class VllmServerEngine:
         """Put a failed request at the front of the queue, for the next server that is free."""
         job.failures += 1
         job.failed_on = replica
-        if job.failures >= self._options.attempts:
+        if job.failures >= self._options.attempts and job.number in self._pending:
             self._fail(
                 RuntimeError(
                     f"Request '{job.request.key}' failed {job.failures} times, last on {replica.url}: {error}"
@@ -365,7 +377,8 @@ class VllmServerEngine:
             if replica.ready:  # the first failure excludes the server; the others on it add nothing
                 self._exclude(replica, error)
             replica.in_flight -= 1
-            self._queue.appendleft(job)
+            if job.number in self._pending:  # else its round was given up
+                self._queue.appendleft(job)
             self._job_available.notify()
 
     def _fail(self, error: Exception) -> None:

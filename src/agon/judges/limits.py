@@ -40,7 +40,8 @@ class Limits:
 class PoolCounts:
     """What happened so far: verdicts given, and among them missed deadlines, workers that died and
     judges that raised; `replaced` counts every worker that was replaced by a fresh one, `retries` the
-    verdicts that were tried a second time because the machine was too busy for the first."""
+    verdicts that were tried a second time because the machine was too busy for the first, `lost` the
+    answers that were judged again because their worker died."""
 
     verdicts: int = 0
     timeouts: int = 0
@@ -48,6 +49,7 @@ class PoolCounts:
     errors: int = 0
     replaced: int = 0
     retries: int = 0
+    lost: int = 0
 
     def __add__(self, other: "PoolCounts") -> "PoolCounts":
         """Of two pools together, as several training processes have them."""

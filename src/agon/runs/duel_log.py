@@ -1,11 +1,12 @@
 """The duels of a run: JSON lines in numbered files, in the order they were played."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from agon.game.duel import Duel
-from agon.runs.files import keep_lines, whole_lines
+from agon.runs.files import finite, keep_lines, whole_lines
 
 FILE_BYTES = 64 * 1024 * 1024
 
@@ -25,7 +26,7 @@ class DuelLog:
             number = int(files[-1].stem) + 1 if files else 0
             files.append(self.folder / f"{number:05d}.jsonl")
         with files[-1].open("a") as file:
-            file.write("".join(duel.to_json() + "\n" for duel in duels))
+            file.write("".join(_line(duel) + "\n" for duel in duels))
         while len(files) > 2 and sum(path.stat().st_size for path in files) > self._max_bytes:
             files.pop(1).unlink()
 
@@ -44,3 +45,11 @@ class DuelLog:
             keep_lines(path, lambda line: Duel.from_json(line).step < step)
             if path.stat().st_size == 0:
                 path.unlink()
+
+
+def _line(duel: Duel) -> str:
+    """A duel as a line of JSON, which knows neither NaN nor the infinities."""
+    line = duel.to_json()
+    if "NaN" in line or "Infinity" in line:  # in a text, perhaps
+        return json.dumps(finite(json.loads(line)), separators=(",", ":"), allow_nan=False)
+    return line

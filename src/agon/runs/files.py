@@ -1,7 +1,14 @@
-"""Files that survive a kill: each is either the old one or the new one, and lines are read whole or not at all."""
+"""Files that survive a kill: each is either the old one or the new one, and lines are read whole or not at all.
 
+What has to survive a power cut as well is flushed: `sync_file` for the content of a file, `sync_folder` for the
+names in a folder, `sync_tree` for both. A file whose content is on the disk may still have no name there.
+"""
+
+import errno
 import hashlib
 import json
+import math
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +21,50 @@ def write_text(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(path.name + ".new")
     fresh.write_text(text)
+    sync_file(fresh)
     fresh.replace(path)
+    sync_folder(path.parent)
 
 
 def write_json(path: Path, value: Any) -> None:
-    write_text(path, json.dumps(value, indent=2) + "\n")
+    write_text(path, json.dumps(finite(value), indent=2, allow_nan=False) + "\n")
+
+
+def finite(value: Any) -> Any:
+    """The value with None for every number that JSON has no word for: NaN and the infinities."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: finite(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(each) for each in value]
+    return value
+
+
+def sync_file(path: Path) -> None:
+    """Wait until the content of a file is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the names in a folder are on the disk; some network file systems cannot be asked."""
+    try:
+        sync_file(path)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EACCES):
+            raise
+
+
+def sync_tree(folder: Path) -> None:
+    """Wait until a folder with everything below it is on the disk; its own name is its parent's matter."""
+    for place, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            sync_file(Path(place) / name)
+        sync_folder(Path(place))
 
 
 SIGNED = "# sha256 of the lines above: "

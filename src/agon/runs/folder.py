@@ -5,8 +5,9 @@
     task.json          the task, its options and the fingerprint of each split
     metrics.jsonl      one line per logged step, one per validation
     duels/             every duel, one JSON line each, in files of 64 MB
-    checkpoints/       whole checkpoints only
+    checkpoints/       whole checkpoints only, each with the hashes of its files in manifest.json
     adapters/A, B      the trained policies, plain PEFT folders with a model card
+    adapters.json      the hashes of their files
     summary.json       how the run ended
     evaluations/       one folder per task and split (`agon.runs.evaluations`)
     times.json         seconds of each stage, where a comparison was timed
@@ -18,7 +19,6 @@ continued files have no gap and no line twice.
 
 import json
 import math
-import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,9 +27,23 @@ from typing import Any
 import yaml
 
 from agon.errors import InputError
+from agon.game.methods import METHODS
+from agon.runs.checkpoints import ASIDE, Choice, checkpoints_in, choose, damage, step_of
 from agon.runs.duel_log import DuelLog
 from agon.runs.evaluations import EvaluationFolder, find_evaluations, folder_name
-from agon.runs.files import is_signed, keep_lines, read_json, signed, whole_lines, write_json, write_text
+from agon.runs.files import (
+    finite,
+    is_signed,
+    keep_lines,
+    read_json,
+    signed,
+    sync_file,
+    sync_folder,
+    whole_lines,
+    write_json,
+    write_text,
+)
+from agon.runs.manifest import seal
 
 CONFIG = "config.yaml"
 # The files of a run that are small and say all about it but its weights, duels and evaluations.
@@ -76,6 +90,7 @@ class Run:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.adapters = self.folder / "adapters"
+        self.adapters_manifest = self.folder / "adapters.json"
         self.evaluations = self.folder / "evaluations"
         # Where a checkpoint is written before it is whole.
         self.staging = self.folder / "checkpoints" / "partial"
@@ -165,7 +180,11 @@ class Run:
 
     def add_metrics(self, line: Mapping[str, Any]) -> None:
         with (self.folder / "metrics.jsonl").open("a") as file:
-            file.write(json.dumps(line) + "\n")
+            file.write(json.dumps(finite(line), allow_nan=False) + "\n")
+
+    def seal_adapters(self) -> None:
+        """Record the hashes of the trained policies, and wait until they are on the disk."""
+        seal(self.adapters, self.adapters_manifest)
 
     def finished(self) -> bool:
         """Whether the run has made all its steps."""
@@ -186,38 +205,71 @@ class Run:
 
     def newest_checkpoint(self) -> str | None:
         """The newest whole checkpoint; none if the run was cut off before its first."""
-        found = self._all_checkpoints()
-        return str(found[-1]) if found else None
+        chosen = self.choose_checkpoint().folder
+        return str(chosen) if chosen else None
+
+    def choose_checkpoint(self) -> Choice:
+        """The newest whole checkpoint and what was passed over; refuses if there are some and none is whole."""
+        return choose(self._all_checkpoints(), self.sealed_since(), self.policies())
+
+    def refuse_damaged(self, checkpoint: Path) -> None:
+        """Refuse a checkpoint that was chosen by name and is not whole."""
+        wrong = damage(checkpoint, self.sealed_since(), self.policies())
+        if wrong:
+            raise InputError(f"The checkpoint '{checkpoint}' is damaged ({wrong}): choose another one.")
+
+    def sealed_since(self) -> int | None:
+        """The step from which on checkpoints have manifests; None if the run never wrote any."""
+        try:
+            since = self.read_environment().get("sealed_since")
+        except InputError:
+            return None
+        return since if type(since) is int else None
+
+    def policies(self) -> tuple[str, ...]:
+        """The policies that the run's method trains."""
+        found = METHODS.get(str(self.read_config().get("method"))) if is_run(self.folder) else None
+        return ("A", "B")[: found.policies] if found else ("A",)
 
     def newest_step(self) -> int:
-        """The step of the newest whole checkpoint, 0 if there is none."""
+        """The step of the newest checkpoint, 0 if there is none."""
         found = self._all_checkpoints()
-        return _step_of(found[-1]) if found else 0
+        return step_of(found[-1]) if found else 0
 
     def check_resumable(self) -> None:
-        """Refuse a folder whose records or newest checkpoint cannot be read."""
+        """Refuse a folder whose records cannot be read, or whose checkpoints are all damaged."""
         self.read_task()
         self.read_summary()
         self.read_metrics()
-        newest = self.newest_checkpoint()
-        if newest is None:
+        if self.choose_checkpoint().folder is None:
             self._refuse_stray_checkpoints()
-            return
-        for name in ("trainer_state.json", "optimizer.pt", "scheduler.pt"):
-            if not (Path(newest) / name).is_file():
-                raise InputError(
-                    f"The checkpoint '{newest}' has no {name}: remove it, and the run goes on from the one before."
-                )
-        read_json(Path(newest) / "trainer_state.json")
 
     def publish_checkpoint(self, step: int, limit: int | None) -> None:
-        """Move a finished checkpoint into its place, then drop the oldest beyond `limit`."""
+        """Move a finished checkpoint into its place, then drop the oldest beyond `limit`.
+
+        By then everything that belongs to it is on the disk: its files, and the records up to its step.
+        """
         place = self.staging.parent / f"checkpoint-{step}"
-        shutil.rmtree(place, ignore_errors=True)
+        self._sync_records()
+        seal(self.staging / place.name)
+        if place.exists():
+            _set_aside(place)
         (self.staging / place.name).rename(place)
+        sync_folder(place.parent)
+        for old in place.parent.glob(f"{ASIDE}*"):
+            shutil.rmtree(old, ignore_errors=True)
         if limit:
             for old in self._all_checkpoints()[:-limit]:
-                shutil.rmtree(old)
+                # Under another name first: a kill in between must not leave half a checkpoint.
+                shutil.rmtree(_set_aside(old), ignore_errors=True)
+
+    def _sync_records(self) -> None:
+        for path in (self.folder / "metrics.jsonl", *self.duels().files()):
+            if path.is_file():
+                sync_file(path)
+        for folder in (self.duels().folder, self.folder):
+            if folder.is_dir():
+                sync_folder(folder)
 
     def rewind(self, step: int) -> None:
         """Cut off what was recorded after the checkpoint of this step."""
@@ -229,6 +281,10 @@ class Run:
                 f"The metrics or duels of '{self.folder}' are broken ({error!r}): restore or remove them."
             ) from error
         shutil.rmtree(self.staging, ignore_errors=True)
+        for newer in self._all_checkpoints():
+            # Damaged, or of a course that is given up; it must not count as the newest of the new course.
+            if step_of(newer) > step:
+                _set_aside(newer)
 
     def start_over(self) -> None:
         """Remove the records of an earlier attempt that never reached a checkpoint, and of no other."""
@@ -251,13 +307,13 @@ class Run:
             )
 
     def _all_checkpoints(self) -> list[Path]:
-        found = self.staging.parent.glob("checkpoint-*")
-        whole = [path for path in found if re.fullmatch(r"checkpoint-[0-9]+", path.name) and path.is_dir()]
-        return sorted(whole, key=_step_of)
+        return checkpoints_in(self.staging.parent)
 
 
-def _step_of(checkpoint: Path) -> int:
-    return int(checkpoint.name.split("-")[1])
+def _set_aside(checkpoint: Path) -> Path:
+    aside = checkpoint.with_name(ASIDE + checkpoint.name)
+    shutil.rmtree(aside, ignore_errors=True)
+    return checkpoint.rename(aside)
 
 
 def _checked(found: dict[str, Any], path: Path, kinds: Mapping[str, Kind]) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 They are handed what they record and know nothing of the trainer itself.
 """
 
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -28,10 +30,10 @@ from agon.tasks import Task
 from agon.train.agreement import any_process
 from agon.train.config import AgonConfig
 from agon.train.model_card import model_card
+from agon.train.stopping import PATIENCE_SECONDS, SIGNALS, Abandonment, StopRunError, exit_code
 from agon.version import __version__
 
 LIBRARIES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "math-verify", "vllm")
-STOPS = (signal.SIGINT, signal.SIGTERM)
 SAME_SIGNAL_S = 1.0
 # What may differ between a run and its resumption: where and how it is watched, not what it computes.
 MAY_CHANGE = frozenset(
@@ -89,7 +91,10 @@ class RunRecorder(TrainerCallback):
         else:
             self._run.start_over()
             self._run.write_config(config)
-        self._run.write_environment({**_environment(args), **self._recorded.engine_facts()})
+        # Checkpoints of an older release have no manifest; from here on a missing one is damage.
+        since = self._run.sealed_since() if state.global_step else 0
+        sealed = {"sealed_since": state.global_step + 1 if since is None else since}
+        self._run.write_environment({**_environment(args), **self._recorded.engine_facts(), **sealed})
         self._run.write_task(_task_record(self._recorded.task, self._recorded.task_spec, args))
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -117,6 +122,7 @@ class RunRecorder(TrainerCallback):
         for name in pair.names:
             card = model_card(name, pair.names, recorded.method, recorded.names, state.global_step)
             self._run.write_model_card(name, card)
+        self._run.seal_adapters()
         last = [line for line in self._run.read_metrics() if "loss" in line][-1:]
         self._run.write_summary(
             {
@@ -135,42 +141,85 @@ class RunRecorder(TrainerCallback):
 
 
 class StopOnInterrupt(TrainerCallback):
-    """The first Ctrl-C (or SIGTERM) saves a checkpoint at the end of the round and stops all processes.
+    """The first signal saves a checkpoint at the end of the round and stops all processes.
 
-    A second Ctrl-C stops at once.
+    A second Ctrl-C stops at once. A second SIGTERM or SIGUSR1, or the end of the patience after the first, gives up the
+    round that is under way, so that what was learned before it can be saved in time. With several processes the round
+    is finished: one of them must not leave the others waiting.
     """
 
-    def __init__(self) -> None:
-        self._interrupted = 0.0  # when, by the monotonic clock
-        self._handlers: dict[signal.Signals, Any] = {}
+    def __init__(self, abandonment: Abandonment | None = None) -> None:
+        self.requested = 0  # the number of the signal that asked for a stop
+        self._requested_at = 0.0  # when, by the monotonic clock
+        self._abandonment = abandonment
+        self._handlers: dict[int, Any] = {}
+        self._timer: threading.Timer | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        alone = getattr(args, "world_size", 1) == 1
+        self.requested = 0
+        if self._abandonment is not None:
+            self._abandonment.forget()
+
         def interrupt(number: int, frame: FrameType | None) -> None:
             # A launcher passes on what the terminal has sent to everyone already.
-            same = SAME_SIGNAL_S if args.world_size > 1 else 0.0
-            if self._interrupted and time.monotonic() - self._interrupted > same:
-                if number == signal.SIGINT:
+            same = 0.0 if alone else SAME_SIGNAL_S
+            if self.requested:
+                if time.monotonic() - self._requested_at > same:
                     raise KeyboardInterrupt
-            elif not self._interrupted:
-                self._interrupted = time.monotonic()
+                return
+            self.requested, self._requested_at = number, time.monotonic()
+            if state.is_world_process_zero:
+                _say_from_a_handler("\nStopping after this step; press Ctrl-C again to stop at once.")
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            name = SIGNALS[signal.Signals(number)]
+            if not self.requested:
+                self.requested, self._requested_at = number, time.monotonic()
                 if state.is_world_process_zero:
-                    again = "; press Ctrl-C again to stop at once" if number == signal.SIGINT else ""
-                    print(f"\nStopping after this step{again}.", file=sys.stderr, flush=True)
+                    _say_from_a_handler(f"\nStopping after this step, because of {name}.")
+                if alone:
+                    self._ask_again_later(number)
+            elif alone and self._abandonment is not None:
+                self._abandonment.ask(StopRunError(f"Stopped by {name}.", exit_code(number)))
 
         try:
-            self._handlers = {number: signal.signal(number, interrupt) for number in STOPS}
+            self._handlers[signal.SIGINT] = signal.signal(signal.SIGINT, interrupt)
+            for number in SIGNALS:
+                self._handlers[number] = signal.signal(number, stop)
         except ValueError:  # not in the main thread: leave the caller's handlers alone
             self._handlers = {}
 
+    def _ask_again_later(self, number: int) -> None:
+        thread = threading.get_ident()  # handlers run in the main thread
+        self._timer = threading.Timer(PATIENCE_SECONDS, lambda: signal.pthread_kill(thread, number))
+        self._timer.daemon = True
+        self._timer.start()
+
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         # A signal may reach one process before this step's end and another one after it.
-        stop = any_process(bool(self._interrupted), args.device)
+        stop = any_process(bool(self.requested), args.device)
         if stop and state.global_step % args.steps_per_round == 0:
             control.should_save = control.should_training_stop = True
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.restore()
+
+    def restore(self) -> None:
+        """Give the signals back to whoever had them."""
+        if self._timer is not None:
+            self._timer.cancel()
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
+        self._handlers = {}
+
+
+def _say_from_a_handler(sentence: str) -> None:
+    """Print although the signal may have come while the same stream was being written, which Python refuses."""
+    try:
+        print(sentence, file=sys.stderr, flush=True)
+    except RuntimeError:
+        os.write(2, f"{sentence}\n".encode())
 
 
 def resolved_config(args: AgonConfig, names: Mapping[str, str]) -> dict[str, Any]:

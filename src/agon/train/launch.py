@@ -20,6 +20,7 @@ from agon.train.recipes import Request, RunArguments, read_saved
 
 if TYPE_CHECKING:
     from agon.train.config import AgonConfig
+    from agon.train.stopping import StopRunError
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,12 @@ class Ended:
     max_steps: int
     main_process: bool
     at_once: bool = False  # by a second Ctrl-C, without a checkpoint
+    reason: str = ""  # why the run stopped itself or gave up a round
+    code: int = 130  # for the shell, where the run did not finish
 
     @property
     def finished(self) -> bool:
-        return self.step >= self.max_steps and not self.at_once
+        return self.step >= self.max_steps and not self.at_once and not self.reason
 
 
 def train(what: RunArguments, config: "AgonConfig", resume: bool = False) -> Ended:
@@ -54,12 +57,24 @@ def train(what: RunArguments, config: "AgonConfig", resume: bool = False) -> End
             refuse_too_few_problems(trainer.task.name, trainer.problems, config)
             trainer.remove_callback(PrinterCallback)
             trainer.on_sampling = view.sampling
-            at_once = _train(trainer, resume)
+            trainer.on_warning = view.warn
+            at_once, stop = _train(trainer, resume)
         finally:
             trainer.close()
     leave_group()
     state = trainer.state
-    return Ended(trainer.run, state.global_step, state.max_steps, trainer.is_world_process_zero(), at_once)
+    code = 130 if stop is None else stop.code
+    if trainer.stops.requested and not at_once:
+        code = 128 + trainer.stops.requested
+    return Ended(
+        run=trainer.run,
+        step=state.global_step,
+        max_steps=state.max_steps,
+        main_process=trainer.is_world_process_zero(),
+        at_once=at_once,
+        reason=str(stop) if stop else "",
+        code=code,
+    )
 
 
 def leave_group() -> None:
@@ -70,12 +85,19 @@ def leave_group() -> None:
         distributed.destroy_process_group()
 
 
-def _train(trainer: Any, resume: bool) -> bool:
-    """Train; whether a second Ctrl-C ended it at once. An error inside carries a note of what was lost."""
+def _train(trainer: Any, resume: bool) -> "tuple[bool, StopRunError | None]":
+    """Train; whether a second Ctrl-C ended it at once, and why it stopped itself, if it did.
+
+    An error inside carries a note of what was lost.
+    """
+    from agon.train.stopping import StopRunError
+
     try:
         trainer.train(resume_from_checkpoint=resume)
     except KeyboardInterrupt:
-        return True
+        return True, None
+    except StopRunError as stop:
+        return False, stop
     except InputError:
         raise
     except Exception as error:
@@ -85,7 +107,7 @@ def _train(trainer: Any, resume: bool) -> bool:
             raise InputError(f"{fault}. {lost(trainer.run, step)}") from error
         error.add_note(f"The training stopped at step {step} by an error inside. {lost(trainer.run, step)}")
         raise
-    return False
+    return False, None
 
 
 def lost(run: Run, step: int) -> str:

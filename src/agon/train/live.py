@@ -11,6 +11,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 from transformers import TrainerCallback
 
 from agon.printing import console as plain_console
@@ -50,6 +51,7 @@ class LiveView(TrainerCallback):
         self._validations: list[tuple[int, dict[str, float]]] = []
         self._doing = "loading the model"
         self._step = (0, 0)
+        self._warning = ""
         self._minutes = MinuteLines(self._minute_line)
 
     def __enter__(self) -> "LiveView":
@@ -73,6 +75,15 @@ class LiveView(TrainerCallback):
         """How far the rollouts of the present round are; `AgonTrainer.on_sampling` takes this."""
         self._does(f"sampled {done} of {wanted}")
 
+    def warn(self, sentence: str | None) -> None:
+        """Show a sentence until the next round has nothing to warn of; `AgonTrainer.on_warning` takes this."""
+        new, self._warning = (sentence or "") != self._warning, sentence or ""
+        if self._live is not None:
+            self._live.update(self._picture())
+        elif sentence and new:
+            self._console.print(f"warning: {sentence}", highlight=False, soft_wrap=True, markup=False)
+            self._minutes.printed()
+
     def on_substep_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._does("training")
 
@@ -88,7 +99,8 @@ class LiveView(TrainerCallback):
 
     def _minute_line(self) -> str:
         step, last = self._step
-        return f"step {step}/{last}  {self._doing}" if last else f"still {self._doing}"
+        said = f"step {step}/{last}  {self._doing}" if last else f"still {self._doing}"
+        return f"{said}  warning: {self._warning}" if self._warning else said
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if not state.is_world_process_zero:
@@ -153,6 +165,8 @@ class LiveView(TrainerCallback):
             parts.append(table)
         if self._validations:
             parts.append(self._validation_table())
+        if self._warning:
+            parts.append(Text(f"warning: {self._warning}", style="yellow"))
         return Group(*parts)
 
     def _validation_table(self) -> Table:

@@ -140,10 +140,14 @@ def refuse_large_gap(policy: str, found: float, limit: float) -> None:
         )
 
 
+class NotSyncedError(InputError):
+    """The engine samples from old weights: a sync did not arrive."""
+
+
 def refuse_stale(policy: str, version: int, now: float, before: float) -> None:
     """Stop a round whose rollouts fit the weights before the last sync better than those after it."""
     if now > CLEARLY * before:
-        raise InputError(
+        raise NotSyncedError(
             f"The engine still samples from the weights of policy {policy} before version {version}: its log-probs "
             f"are {before:.2g} off those per token, and {now:.2g} off the present ones; the sync did not arrive."
         )

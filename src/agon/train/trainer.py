@@ -12,6 +12,7 @@ resume.
     AgonTrainer(model="Qwen/Qwen3-0.6B", task="deepmath-hard", args=args).train()
 """
 
+import math
 import os
 import time
 import warnings
@@ -20,13 +21,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from accelerate.utils import gather_object
 from datasets import Dataset
 from torch import nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback, TrainerState
+from transformers.trainer_utils import TrainOutput
 from trl import GRPOTrainer
 
 from agon.arena import Arena
@@ -43,6 +46,8 @@ from agon.judges.judge import Judge
 from agon.judges.limits import PoolCounts
 from agon.policies import Pair
 from agon.printing import plain
+from agon.runs.checkpoints import STATE
+from agon.runs.files import finite
 from agon.runs.folder import Run
 from agon.runs.lock import owned
 from agon.runs.settings import RunSettings
@@ -50,11 +55,16 @@ from agon.tasks import Task, load_task, task_from_dataset
 from agon.train.agreement import mean_of_processes
 from agon.train.callbacks import Recorded, RunRecorder, StopOnInterrupt
 from agon.train.config import AgonConfig
-from agon.train.logprob_gap import CheckAtStart, Probe, SamplerWatch, check_sampler
+from agon.train.epochs import EpochSampler, EpochStart
+from agon.train.judge_health import JudgeHealth
+from agon.train.logprob_gap import CheckAtStart, NotSyncedError, Probe, SamplerWatch, check_sampler
 from agon.train.metrics import duel_metrics, policy_metrics
+from agon.train.nonfinite import FiniteWeights, StepGuard
 from agon.train.packing import packed_logps, use_packing, worth_packing
 from agon.train.processes import sharding
+from agon.train.redo import failed, recover
 from agon.train.sharding import average_gradients, missing_forwards, shard_layers_only, shard_on_cpu
+from agon.train.stopping import Abandonment, RoundStart, StopRunError, say
 from agon.train.streams import (
     Batch,
     RowCounts,
@@ -67,6 +77,9 @@ from agon.train.streams import (
     split_rows,
     streams_of,
 )
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 def paid(prompts: Sequence[str], reward: Sequence[float], **_: Any) -> list[float]:
@@ -119,6 +132,11 @@ class AgonTrainer(GRPOTrainer):
         self.pair = Pair.create(base, args.adapters, policies=self.method.policies)
         self.run = Run(args.output_dir)
         self.on_sampling: Callable[[int, int], None] | None = None
+        self.on_warning: Callable[[str | None], None] = lambda sentence: say(sentence) if sentence else None
+        self._abandonment = Abandonment()
+        self._round_start: RoundStart | None = None
+        self._guard = StepGuard()
+        self._judge_health = JudgeHealth()
         self._playing: Stream | None = None
         self._micro_batches: list[Batch] = []
         self._grad_norms: dict[str, float] = {}
@@ -177,9 +195,17 @@ class AgonTrainer(GRPOTrainer):
             engine_facts=lambda: {"engine": self.engine.capabilities.name, "logprob_gap": self.gaps},
         )
         self.add_callback(CheckAtStart(self._check_sampler))
+        self.add_callback(FiniteWeights(self.pair))
+        self._epochs = EpochStart()
+        self.add_callback(self._epochs)
         # The recorder comes last: it has to know when a stop saves a checkpoint.
-        self.add_callback(StopOnInterrupt())
+        self.stops = StopOnInterrupt(self._abandonment)
+        self.add_callback(self.stops)
         self.add_callback(RunRecorder(self.run, recorded))
+
+    def _get_train_sampler(self, dataset: Any = None) -> EpochSampler:
+        self._epochs.sampler = EpochSampler.like(super()._get_train_sampler(dataset))
+        return self._epochs.sampler
 
     # One round of rollouts
 
@@ -190,6 +216,7 @@ class AgonTrainer(GRPOTrainer):
             self._step = self.state.global_step * self.args.gradient_accumulation_steps
         steps = self.args.steps_per_generation
         if self._step % (steps * self.num_iterations) == 0 or not self._micro_batches:
+            self._round_start = RoundStart.of(self)
             self._micro_batches = self._play_round(generation_batch)
         return self._micro_batches[self._step % steps]
 
@@ -197,7 +224,15 @@ class AgonTrainer(GRPOTrainer):
         """Play the duels of a round, have TRL score each stream, and lay out the micro-batches."""
         problems = [self.problems[row["index"]] for row in rows[:: self.args.num_generations]]
         started = time.perf_counter()
-        duels = self.arena.play(
+        duels, streams, batches, seconds = self._redone(
+            lambda: self._sample(problems), lambda duels: self._scored(duels, time.perf_counter() - started)
+        )
+        self._record(_with_advantages(duels, batches), seconds)
+        return self._lay_out(streams, batches)
+
+    def _sample(self, problems: Sequence[Problem]) -> list[list[Duel]]:
+        """Play the duels of a round under the policies as they are now."""
+        return self.arena.play(
             problems,
             self.method,
             drafts=self.args.group_size,
@@ -208,7 +243,11 @@ class AgonTrainer(GRPOTrainer):
             seed=derive_seed(self.args.seed, self._step // self.args.steps_per_generation),
             progress=self.on_sampling,
         )
-        seconds = time.perf_counter() - started
+
+    def _scored(
+        self, duels: list[list[Duel]], seconds: float
+    ) -> tuple[list[list[Duel]], list[Stream], list[Batch], float]:
+        """The streams of a round and TRL's view of each, held against what the engine sampled with."""
         self._note_memory("sampling")
         if self.args.vllm_enable_sleep_mode:
             self.engine.sleep()
@@ -219,8 +258,42 @@ class AgonTrainer(GRPOTrainer):
             if self.args.on_policy:
                 # The ratio of new to old is one by definition, which scoring with other padding would miss.
                 batch.pop("old_per_token_logps", None)
-        self._record(_with_advantages(duels, batches), seconds)
-        return self._lay_out(streams, batches)
+        return duels, streams, batches, seconds
+
+    def _redone(self, play: Callable[[], T], score: Callable[[T], U]) -> U:
+        """What `score` makes of what was played; both again once where the engine failed.
+
+        Rounds are seeded, so nothing changes. `play` may fail in one process alone, so all agree on that before
+        `score`, in which they wait for one another; a sync that did not arrive fails in every one.
+        """
+        for tries_left in (1, 0):
+            error: Exception | None = None
+            try:
+                with self._abandonment.allowed():
+                    played = play()
+            except StopRunError:
+                raise
+            except Exception as fault:
+                error = fault
+            if not self._anyone(error is not None):
+                try:
+                    with self._abandonment.allowed():
+                        return score(played)
+                except NotSyncedError as stale:
+                    error = stale
+            if not tries_left or not recover(self.engine, error):
+                raise failed(error)
+            say(f"The engine failed ({' '.join(str(error).split())}): this round is played again.")
+            assert self._round_start is not None
+            self._round_start.restore(self)
+        raise AssertionError("a round is played at most twice")
+
+    def _anyone(self, here: bool) -> bool:
+        """Whether something is so in any process."""
+        if self.accelerator.num_processes == 1:
+            return here
+        flag = torch.tensor(float(here), device=self.accelerator.device)
+        return bool(self.accelerator.reduce(flag, reduction="sum") > 0)
 
     @property
     def round(self) -> int:
@@ -393,6 +466,7 @@ class AgonTrainer(GRPOTrainer):
     def _compute_loss(self, model: nn.Module, inputs: Batch) -> torch.Tensor:
         # The policy stays active through the backward pass, where gradient checkpointing runs the
         # forward again: switching in between puts the gradient on the wrong adapter without a word.
+        self._abandonment.check()
         self.pair.activate(inputs["policy"])
         self.pair.cast_inputs(not self._autocasts)
         with self._metrics_of(inputs["stream"]):
@@ -404,6 +478,7 @@ class AgonTrainer(GRPOTrainer):
             loss: torch.Tensor = super().training_step(*args, **kwargs)
         finally:
             self.pair.cast_inputs(True)  # whoever samples next may do so without autocast
+        self._guard.see_loss(loss)
         return loss
 
     @property
@@ -429,9 +504,15 @@ class AgonTrainer(GRPOTrainer):
         """The norm for the log; by the way, a policy that has nothing to learn is left untouched."""
         if grad_norm is None:  # clipping is off
             grad_norm = self._clip_each(float("inf"))
+        scaler = self.accelerator.scaler
+        wrong = self._guard.wrong(
+            self._anyone(self._guard.loss_was_bad()), self._grad_norms, scaler.get_scale() if scaler else None
+        )
+        self._metrics["train"]["skipped_steps"].append(float(wrong is not None))
+        self._guard.count(wrong, self.state.global_step + 1)
         for policy, norm in self._grad_norms.items():
             self._metrics["train"][f"{policy}/grad_norm"].append(norm)
-            if norm == 0.0:
+            if norm == 0.0 or wrong:
                 # A gradient of zero, unlike none, would still let Adam's momentum move the adapter.
                 for _, weight in self.pair.weights(policy):
                     weight.grad = None
@@ -442,6 +523,7 @@ class AgonTrainer(GRPOTrainer):
     def _record(self, duels: Sequence[Duel], seconds: float) -> None:
         """Everybody's duels into the metrics, and on the main process into the run folder."""
         everyone: list[Duel] = gather_object([duel.for_log() for duel in duels])
+        self.on_warning(self._judge_health.check(everyone, self.judge.counts.timeout_share))
         tokens = sum(duel.draft.rollout.length for duel in everyone) + sum(
             duel.challenge.rollout.length for duel in everyone if duel.challenge
         )
@@ -491,6 +573,14 @@ class AgonTrainer(GRPOTrainer):
             shown = list(map(plain, texts))  # TRL prints them
             texts.clear()
             texts.extend(shown)
+        skipped = self._metrics["train"].pop("skipped_steps", None)
+        if skipped:  # a count, where TRL would write the mean
+            logs["skipped_steps"] = sum(skipped)
+        for values in self._metrics["train"].values():
+            values[:] = [
+                value if math.isfinite(value) else math.nan for value in values
+            ]  # TRL leaves NaN out
+        logs.update(finite(logs))
         super().log(logs, start_time)
 
     # Validation, checkpoints, resume
@@ -500,16 +590,20 @@ class AgonTrainer(GRPOTrainer):
         chosen = self.task.problems("validation")[: self.args.validation_size]
         share = chosen[self.accelerator.process_index :: self.accelerator.num_processes]
         started = time.perf_counter()
-        rates = validate(
-            self.arena,
-            share,
-            self.pair.names,
-            self.method,
-            self.args.eval_sampling,
-            self._sync(),
-            seed=self.args.seed,
-            samples=self.args.num_generations_eval,
-            gather=gather_object,  # the better direction is better on all problems, not on a share of them
+        self._round_start = RoundStart.of(self)
+        rates = self._redone(
+            lambda: validate(
+                self.arena,
+                share,
+                self.pair.names,
+                self.method,
+                self.args.eval_sampling,
+                self._sync(),
+                seed=self.args.seed,
+                samples=self.args.num_generations_eval,
+                gather=gather_object,  # the better direction is better on all problems, not on a share of them
+            ),
+            lambda rates: rates,
         )
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in rates.items()}
         metrics[f"{metric_key_prefix}_time/seconds"] = time.perf_counter() - started
@@ -523,10 +617,59 @@ class AgonTrainer(GRPOTrainer):
             return self._train_alone(resume_from_checkpoint, **kwargs)
 
     def _train_alone(self, resume_from_checkpoint: str | bool | None, **kwargs: Any) -> Any:
-        if resume_from_checkpoint is True:
-            resume_from_checkpoint = self.run.newest_checkpoint()
-        self._micro_batches = []
-        return super().train(resume_from_checkpoint=resume_from_checkpoint or None, **kwargs)
+        checkpoint = self._checkpoint(resume_from_checkpoint)
+        self._micro_batches, self._round_start = [], None
+        if checkpoint is not None:
+            state = TrainerState.load_from_json(str(checkpoint / STATE))
+            if 0 < state.max_steps <= state.global_step:
+                return self._write_the_rest(checkpoint, state)
+        try:
+            return super().train(resume_from_checkpoint=str(checkpoint) if checkpoint else None, **kwargs)
+        except (StopRunError, InputError) as stop:
+            self._keep_last_step(getattr(stop, "keeps", True))
+            raise
+        finally:
+            self.stops.restore()
+
+    def _checkpoint(self, wanted: str | bool | None) -> Path | None:
+        """The checkpoint to go on from, checked to be whole."""
+        if wanted is True:
+            chosen = self.run.choose_checkpoint()
+            if chosen.passed_over and self.accelerator.is_main_process:
+                say(chosen.passed_over)
+            return chosen.folder
+        if not wanted:
+            return None
+        self.run.refuse_damaged(Path(wanted))
+        return Path(wanted)
+
+    def _write_the_rest(self, checkpoint: Path, state: TrainerState) -> TrainOutput:
+        """A run that was stopped after its last step, before it had written its adapters and summary."""
+        state.is_world_process_zero, state.is_local_process_zero = (
+            self.is_world_process_zero(),
+            self.is_local_process_zero(),
+        )
+        self.state = state
+        self.pair.load_weights(checkpoint)
+        self.callback_handler.on_train_begin(self.args, state, self.control)
+        self.callback_handler.on_train_end(self.args, state, self.control)
+        return TrainOutput(state.global_step, 0.0, {})
+
+    def _keep_last_step(self, keeps: bool) -> None:
+        """Save the state at the end of the last step, as it was before the round that is given up."""
+        start, step = self._round_start, int(self.state.global_step)
+        if not keeps or not step or start is None or start.step != step or step % self.args.steps_per_round:
+            return
+        self.model.zero_grad()
+        start.restore(self, self._epochs.generators_at(step))
+        if self.run.newest_step() != step:
+            self.control.should_log = self.control.should_save = True
+            self.control.should_evaluate = False
+            self._maybe_log_save_evaluate(self._tr_loss, None, self.model, None, 0, None, 0.0)
+        if self.accelerator.is_main_process:
+            self.run.rewind(step)
+        self.accelerator.wait_for_everyone()
+        self.callback_handler.on_train_end(self.args, self.state, self.control)
 
     def create_model_card(self, *_: Any, **__: Any) -> None:
         """Nothing here: the finished adapters get their cards (`agon.train.model_card`)."""

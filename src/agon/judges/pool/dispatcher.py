@@ -47,6 +47,7 @@ class Dispatcher:
         self._lock = threading.Lock()
         self._waiting: deque[Job] = deque()
         self._second_tries: deque[Job] = deque()
+        self._lost: deque[Job] = deque()
         self._workers: list[Worker] = []
         self._selector = selectors.DefaultSelector()
         self._wake_receiver, self._wake_sender = socket.socketpair()
@@ -140,6 +141,8 @@ class Dispatcher:
             self._assign(worker, job)
 
     def _next_job(self) -> Job | None:
+        if self._lost:
+            return self._lost.popleft()
         with self._lock:
             while self._waiting:
                 job = self._waiting.popleft()
@@ -282,7 +285,12 @@ class Dispatcher:
 
     def _worker_died(self, worker: Worker, sentence: str) -> None:
         job = worker.finish()
-        if job is not None:
+        if job is not None and not job.lost:
+            # Perhaps somebody killed the worker: only an answer that loses two of them is to blame.
+            job.lost = True
+            self.counts = replace(self.counts, lost=self.counts.lost + 1)
+            self._lost.append(job)
+        elif job is not None:
             self.counts = replace(self.counts, crashes=self.counts.crashes + 1)
             self._deliver(job, Verdict(False, "error", sentence, time.monotonic() - worker.started))
         self._remove(worker)
@@ -340,7 +348,11 @@ class Dispatcher:
             self._closed = True
             waiting = list(self._waiting)
             self._waiting.clear()
-            running = [*self._second_tries, *(worker.job for worker in self._workers if worker.job)]
+            running = [
+                *self._second_tries,
+                *self._lost,
+                *(worker.job for worker in self._workers if worker.job),
+            ]
         for job in running:
             self._fail_job(job)
         for worker in self._workers:

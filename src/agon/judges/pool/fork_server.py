@@ -37,11 +37,15 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 # How much a worker may grow before a fresh one replaces it; caches of sympy only grow.
 _MAX_GROWTH_BYTES = 256 << 20
+# Slurm sends these to every process of a job. The trainer stops in good order and needs its judges until then.
+_OF_THE_JOB = (signal.SIGTERM, signal.SIGUSR1)
 
 
 def main() -> None:
     """Serve one pool until it disconnects, which may happen before the judge is loaded."""
     control = socket.socket(fileno=int(sys.argv[1]))
+    for number in _OF_THE_JOB:
+        signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(DisconnectedError, BrokenPipeError, ConnectionResetError):
         _serve_pool(control, os.getppid())
 
@@ -104,6 +108,8 @@ def _set_up_worker(server_pid: int, memory_bytes: int) -> None:
     sandbox become children of the worker, which reaps them; not every container's first process does.
     """
     os.setpgid(0, 0)
+    for number in _OF_THE_JOB:  # programs under judgement expect them as they are
+        signal.signal(number, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     if os.getppid() != server_pid:

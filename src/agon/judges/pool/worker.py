@@ -32,6 +32,7 @@ class Job:
     answer: str
     future: Future[Verdict]
     second_try: bool = False
+    lost: bool = False  # with a worker that died; an answer that kills its workers is not judged a third time
 
 
 @dataclass(eq=False)
