@@ -22,6 +22,7 @@ from agon.evaluate.split_evaluation import Progress, Settings, SplitEvaluation, 
 from agon.evaluate.target import Target, open_target
 from agon.evaluate.vllm_budget import VllmBudget
 from agon.game.problem import Problem
+from agon.judges.registry import OWN, name_of
 from agon.runs.evaluations import EvaluationFolder, folder_name
 from agon.tasks import Task, load_task
 
@@ -47,6 +48,7 @@ class Plan:
     limit: int | None = None
     seed: int = 0
     output: Path | None = None
+    judge: Any = None  # a name or an object, in place of the run's and the tasks' own
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ def evaluate(where: str, request: EvaluationRequest, watch: Watch = unwatched) -
         limit=request.limit,
         seed=request.seed,
         output=request.output,
+        judge=request.judge,
     )
     if target.run is None and plan.output is None:
         raise InputError("A plain model has no run folder to keep its samples in: give --output DIR.")
@@ -180,7 +183,7 @@ def _played(
         dialect=loaded.chat.dialect.name,
         prompts=loaded.prompts(),
         summary_limit=target.settings.summary_limit,
-        judge=target.judge_name(task),
+        judge=_judge_name(plan.judge) or target.judge_name(task),
         engine=loaded.engine.capabilities.name,
         seed=plan.seed,
     )
@@ -196,7 +199,7 @@ def _played(
         batch=loaded.batch,
     )
     if evaluation.missing_rollouts():
-        with target.settings.open_judge(settings.judge) as judge:
+        with target.settings.open_judge(plan.judge or settings.judge) as judge:
             arena = Arena(loaded.engine, loaded.chat, judge, settings.summary_limit)
             played = evaluation.play(arena, watch(f"{task.name} {split}"))
     else:
@@ -224,6 +227,13 @@ def _folder(loaded: LoadedTarget, task: Task, split: str, plan: Plan) -> Evaluat
         return EvaluationFolder(plan.output / folder_name(task.name, split))
     assert loaded.target.run is not None  # a plain model without --output was refused
     return loaded.target.run.evaluation(task.name, split)
+
+
+def _judge_name(judge: Any) -> str | None:
+    """How a judge that was given is recorded."""
+    if judge is None or isinstance(judge, str):
+        return judge
+    return name_of(judge) or OWN
 
 
 def _intervals(samples: int) -> str:

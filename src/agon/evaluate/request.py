@@ -23,7 +23,7 @@ class EvaluationRequest:
 
     No task is the run's own. `samples` is one number for all tasks or one for each. Decoding that is
     None is the run's, else the paper's. `output` is where samples and results go; the run's folder if
-    None.
+    None. `judge` (a name, or in Python a function) decides in place of the run's own.
     """
 
     tasks: Sequence[str] = ()
@@ -43,6 +43,7 @@ class EvaluationRequest:
     vllm_kv_cache_bytes: int | None = None
     max_model_len: int | None = None
     vllm_servers: Sequence[str] = ()
+    judge: Any = None
 
     def check(self) -> None:
         """Refuse the first option that is wrong, before anything is loaded."""

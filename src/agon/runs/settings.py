@@ -5,7 +5,7 @@ that the run saved; both go through here, so a run is evaluated over the base, u
 by the judge that it was trained with.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from agon.engines.chat import Chat
+from agon.game.prompts import load_prompts
 from agon.judges.judge import Judge
 from agon.judges.pool import JudgePool
 from agon.judges.registry import options_for
@@ -31,6 +32,8 @@ class RunSettings:
     bf16: bool = True
     torch_threads: int | None = None
     summary_limit: int | None = None
+    prompts: str | None = None
+    system_prompt: str | None = None
     judge: str | None = None
     judge_workers: int = 2
     sandbox: str = "bubblewrap"
@@ -55,9 +58,10 @@ class RunSettings:
 
     def chat(self, tokenizer: PreTrainedTokenizerBase) -> Chat:
         """How problems become prompts and completions become text."""
-        return Chat(tokenizer, self.dialect, dict(self.chat_template_kwargs))
+        prompts = load_prompts(self.prompts, self.system_prompt)
+        return Chat(tokenizer, self.dialect, dict(self.chat_template_kwargs), prompts)
 
-    def open_judge(self, judge: str | Judge) -> JudgePool:
+    def open_judge(self, judge: str | Judge | Callable[..., Any]) -> JudgePool:
         """The worker processes that judge a run's answers."""
         options = options_for(judge, sandbox=self.sandbox) if isinstance(judge, str) else {}
         return JudgePool(judge, workers=self.judge_workers, **options)

@@ -20,9 +20,11 @@ from transformers import TrainerCallback
 from agon.errors import InputError
 from agon.game.methods import Method
 from agon.judges.pool import JudgePool
+from agon.own_parts import loaded_parts
 from agon.policies import BASE, Pair
 from agon.runs.folder import Run
 from agon.tasks import Task
+from agon.tasks.stored import store
 from agon.train.config import AgonConfig
 from agon.train.model_card import model_card
 from agon.version import __version__
@@ -58,6 +60,7 @@ class Recorded:
     pair: Pair
     judge: JudgePool
     engine_facts: Callable[[], Mapping[str, Any]]
+    stored: bool = False  # the task has no name that would bring its problems back
 
     @property
     def names(self) -> dict[str, str]:
@@ -84,7 +87,14 @@ class RunRecorder(TrainerCallback):
             self._run.start_over()
             self._run.write_config(config)
         self._run.write_environment({**_environment(args), **self._recorded.engine_facts()})
-        self._run.write_task(_task_record(self._recorded.task, self._recorded.task_spec, args))
+        self._run.write_task(
+            {
+                **_task_record(self._recorded.task, self._recorded.task_spec, args),
+                "stored": self._recorded.stored,
+            }
+        )
+        if self._recorded.stored:
+            store(self._recorded.task, self._run.problems)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if control.should_save:
@@ -185,6 +195,7 @@ def _environment(args: AgonConfig) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "seeds": {"run": args.seed, "task": args.task_seed},
         "sandbox": args.sandbox,
+        "own_parts": loaded_parts(),
     }
 
 
