@@ -20,6 +20,7 @@ SMALL: dict[str, Any] = {
     "per_device_train_batch_size": 8,
     "final_evaluation": 0,
     "judge_workers": 1,
+    "judge": "exact",  # starts at once
 }
 SUM = "State the final answer to the following arithmetic problem: 12 + 34 + 56 ="
 

@@ -98,7 +98,13 @@ def test_a_run_of_a_relative_file_opens_in_every_folder(
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "sums.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     monkeypatch.chdir(tmp_path / "one")
-    words = ["train", "--task", "./sums.jsonl,problem=question,answer=gold", "--output_dir", "run"]
+    words = [
+        "train",
+        "--task",
+        "./sums.jsonl,problem=question,answer=gold,judge=exact",
+        "--output_dir",
+        "run",
+    ]
     small = ["--max_steps", "1", "--num_generations", "4", "--per_device_train_batch_size", "4"]
     assert main([*words, *small, "--final_evaluation", "0", "--judge_workers", "1"]) == 0, (
         capsys.readouterr().err

@@ -50,7 +50,7 @@ def load_part(spec: str, what: str, kind: type | None = None) -> Any:
     for part in name.split("."):
         if not hasattr(found, part):
             raise InputError(
-                f"The {what} '{spec}' cannot be loaded: the module '{module_name}' has no '{name}'."
+                f"The {what} '{spec}' cannot be imported: the module '{module_name}' has no '{name}'."
             )
         found = getattr(found, part)
     if kind is not None and not isinstance(found, kind):
@@ -81,11 +81,11 @@ def _import(module: str, spec: str, what: str) -> Any:
         cause = error.__cause__
         if isinstance(cause, ModuleNotFoundError) and cause.name in (module, module.split(".")[0]):
             raise InputError(
-                f"The {what} '{spec}' cannot be loaded: there is no module '{module}' in '{here}' or among the "
+                f"The {what} '{spec}' cannot be imported: there is no module '{module}' in '{here}' or among the "
                 "installed ones; run the command in the folder that holds it."
             ) from error
         if isinstance(cause, ImportError):
-            raise InputError(f"The {what} '{spec}' cannot be loaded: {cause}.") from error
+            raise InputError(f"The {what} '{spec}' cannot be imported: {cause}.") from error
         raise
     finally:
         if front:

@@ -19,6 +19,7 @@ from agon.train.live import LiveView
 from agon.train.trainer import AgonTrainer
 from tests import tiny
 from tests.train.build import OPTIONS, config
+from tests.train.reward_functions import has_the_solution, is_short
 
 ROWS = [{"prompt": [{"role": "user", "content": f"{n}?"}], "solution": f"${n % 3}$"} for n in range(8)]
 MESSAGES = [
@@ -27,18 +28,6 @@ MESSAGES = [
     {"role": "assistant", "content": "1"},
     {"role": "user", "content": "2?"},
 ]
-
-
-def has_the_solution(completions: list[Any], solution: list[str], **kwargs: Any) -> list[float]:
-    """A reward function as TRL's users write them, for conversations."""
-    return [
-        float(f"{{{gold.strip('$')}}}" in message[0]["content"])
-        for message, gold in zip(completions, solution, strict=True)
-    ]
-
-
-def is_short(completions: list[Any]) -> list[float]:
-    return [1.0 if len(message[0]["content"]) < 100 else 0.5 for message in completions]
 
 
 def ours(folder: Path, **given: Any) -> AgonTrainer:
@@ -154,7 +143,6 @@ def test_a_graded_judge_is_paid_by_its_score(tmp_path: Path) -> None:
         trainer = ours(
             folder, train_dataset=rows, reward_funcs=is_short, args=config(folder, graded=graded, max_steps=1)
         )
-        trainer.judge.judge.functions[0](completions=[[{"content": ""}]])
         trainer.train()
         trainer.close()
         for duel in Run(folder).duels():

@@ -17,7 +17,7 @@ def pointing_to_parts(run: Run) -> Iterator[None]:
         recorded = run.read_environment().get("own_parts") or {}
         for _, spec in parts_in({**run.read_config(), "task": run.read_task().get("spec")}):
             known = recorded.get(spec) if isinstance(recorded, dict) else None
-            if isinstance(known, dict) and f"'{spec}' cannot be loaded" in str(error):
+            if isinstance(known, dict) and f"'{spec}' cannot be imported" in str(error):
                 raise InputError(
                     f"{error} The run '{run.folder}' had it from {known.get('file')}."
                 ) from error

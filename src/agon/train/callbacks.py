@@ -20,7 +20,7 @@ from transformers import TrainerCallback
 from agon.errors import InputError
 from agon.game.methods import Method
 from agon.judges.pool import JudgePool
-from agon.own_parts import loaded_parts
+from agon.own_parts import loaded_parts, parts_in
 from agon.policies import BASE, Pair
 from agon.runs.folder import Run
 from agon.tasks import Task
@@ -86,7 +86,8 @@ class RunRecorder(TrainerCallback):
         else:
             self._run.start_over()
             self._run.write_config(config)
-        self._run.write_environment({**_environment(args), **self._recorded.engine_facts()})
+        parts = {"own_parts": _own_parts(config, self._recorded.task)}
+        self._run.write_environment({**_environment(args), **parts, **self._recorded.engine_facts()})
         self._run.write_task(
             {
                 **_task_record(self._recorded.task, self._recorded.task_spec, args),
@@ -195,8 +196,13 @@ def _environment(args: AgonConfig) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "seeds": {"run": args.seed, "task": args.task_seed},
         "sandbox": args.sandbox,
-        "own_parts": loaded_parts(),
     }
+
+
+def _own_parts(config: Mapping[str, Any], task: Task) -> dict[str, Any]:
+    """The user's own parts that this run names, and the files that they came from."""
+    named = {task.judge, *(spec for _, spec in parts_in(config))}
+    return {spec: record for spec, record in loaded_parts().items() if spec in named}
 
 
 def _task_record(task: Task, spec: str, args: AgonConfig) -> dict[str, Any]:

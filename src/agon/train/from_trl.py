@@ -29,9 +29,6 @@ from agon.train.config import ALL_LINEAR, AgonConfig
 
 JudgeLike = str | Judge | Callable[..., Any] | Sequence[Callable[..., Any]]
 
-# How many rollouts there are and how they are laid out: taken together or not at all.
-LAYOUT = ("num_generations", "per_device_train_batch_size", "gradient_accumulation_steps")
-DERIVED = ("generation_batch_size", "steps_per_generation")
 # What is read of a LoraConfig, and what may differ without a meaning here.
 LORA = {
     "r": "lora_r",
@@ -45,7 +42,7 @@ IGNORED_LORA = frozenset(("task_type", "peft_type", "peft_version", "inference_m
 def as_config(args: GRPOConfig | None) -> AgonConfig:
     """The configuration as ours. What a `GRPOConfig` leaves at TRL's default has our default.
 
-    The layout of a batch is taken whole: where its accumulation steps are odd, the micro-batches are halved
+    The layout of a batch is TRL's, whoever set it: where its accumulation steps are odd, the micro-batches are halved
     and their number doubled, because those of drafts and of challenges alternate.
     """
     if args is None:
@@ -54,14 +51,16 @@ def as_config(args: GRPOConfig | None) -> AgonConfig:
         return args
     if not isinstance(args, GRPOConfig):
         raise InputError(f"args must be an AgonConfig or a GRPOConfig, not {type(args).__name__}.")
-    usual = GRPOConfig(output_dir=args.output_dir)
+    # TRL wants bfloat16 unless told otherwise, and refuses itself where there is none.
+    device = {"use_cpu": args.use_cpu, "fp16": args.fp16, "bf16": args.bf16}
+    usual = GRPOConfig(output_dir=args.output_dir, **device)
     given = {
         each.name: getattr(args, each.name)
         for each in fields(GRPOConfig)
         if each.init and getattr(args, each.name) != getattr(usual, each.name)
     }
-    if any(name in given for name in (*LAYOUT, *DERIVED)):
-        given |= _layout(args)
+    given |= {name: value for name, value in device.items() if name != "bf16" or not value}
+    given |= _layout(args)
     folder = args.output_dir if args.output_dir != "trainer_output" else free_folder()
     return AgonConfig(**{**given, "output_dir": folder})
 
