@@ -140,6 +140,10 @@ class LoadedPair:
         with self._target.settings.open_judge(judge) as judges:
             return self._play(asked, judges, direction, (temperature, top_p, max_tokens), seed)
 
+    def fingerprints(self) -> dict[str, str]:
+        """Hashes of the weights that answer: each policy's, and the base's."""
+        return self._loaded.fingerprints()
+
     def close(self) -> None:
         """Let go of the base and the engine."""
         self._resources.close()

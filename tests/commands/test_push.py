@@ -21,7 +21,7 @@ from agon.runs.folder import Run
 
 SMALL = (
     *("train", "--max_steps", "1", "--num_generations", "4", "--per_device_train_batch_size", "8"),
-    *("--final_evaluation", "4", "--judge_workers", "1"),
+    *("--final_evaluation", "4", "--judge_workers", "1", "--judge", "exact"),
     *(
         "--task",
         "gym:chain_sum,min_terms=3,max_terms=3,min_digits=2,max_digits=2,train=8,validation=4,test=6",
@@ -161,7 +161,7 @@ def test_the_hub_is_given_every_file(run: Path, prepared: Path, hub: str) -> Non
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout == f"Uploaded to {hub}/me/pair.\n"
-    assert Hub.created[0]["private"] is True
+    assert Hub.created[0]["visibility"] == "private"
     files = {str(path.relative_to(prepared)) for path in prepared.rglob("*") if path.is_file()}
     assert set(Hub.committed) == files
 
