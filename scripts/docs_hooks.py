@@ -1,5 +1,6 @@
 """What mkdocs asks of us while it builds the site.
 
+What a block of code needs besides this machine stands in a comment before it, and is shown to a reader.
 Pages link to files of the repository, which are not part of the site: there such a link is its text alone.
 The table of options is made from the one that `agon train --help` reads.
 """
@@ -10,6 +11,7 @@ from typing import Any
 
 from agon.train.option_table import own_options
 
+_NEEDS = re.compile(r"<!-- needs: ([^>]+) -->")
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -26,6 +28,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
         is_page = place.is_relative_to(docs) and place.is_file() and place.suffix in (".md", ".svg", ".png")
         return link[0] if is_page else text
 
+    markdown = _NEEDS.sub(r"*Needs \1:*\n", markdown)
     return _LINK.sub(shown, markdown).replace("OPTIONS_TABLE", options_table())
 
 
