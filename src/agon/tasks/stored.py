@@ -5,6 +5,7 @@ their order, so that the fingerprints of the splits stay the same.
 """
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ ABOUT = "about.json"
 
 def store(task: Task, folder: Path) -> None:
     """Write every split of a task, and what it is called."""
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)  # of an earlier attempt, perhaps with other splits
+    folder.mkdir(parents=True)
     about = {"name": task.name, "judge": task.judge, "options": dict(task.options), "notes": list(task.notes)}
     (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", "utf-8")
     for split, problems in task.splits.items():
