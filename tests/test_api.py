@@ -68,13 +68,13 @@ def test_a_direction_that_is_not_there_is_one_sentence(pair: agon.LoadedPair) ->
 def test_evaluations_and_comparisons_are_results_and_tables(runs: list[Path]) -> None:
     results = [agon.evaluate(run, limit=4, controls=False) for run in runs]
     assert all(isinstance(result, agon.Result) for result in results)
-    assert results[0]["n"] == 4  # type: ignore[index]
+    assert results[0]["n"] == 4
     assert "| arm | pass@1 |" in str(results[0])
     both = agon.compare(runs)
     assert "contrasts" in both
     assert "agon" in str(both)
     with agon.load(Run(runs[0])) as loaded:
-        assert loaded.direction == results[0]["direction"]  # type: ignore[call-overload]
+        assert loaded.direction == results[0]["direction"]
 
 
 def test_a_judge_may_be_a_function(runs: list[Path], tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_judge_may_be_a_function(runs: list[Path], tmp_path: Path) -> None:
         judge=lambda problem, answer: True,
         output=tmp_path / "own",
     )
-    assert result["arms"]["A"]["pass@1"] > 0  # type: ignore[call-overload]
+    assert result["arms"]["A"]["pass@1"] > 0
 
 
 def test_a_plain_model_answers_alone(tmp_path: Path) -> None:

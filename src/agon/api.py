@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, overload
 
 from agon.arena import Arena, JudgeLike
 from agon.errors import InputError
@@ -194,8 +194,23 @@ def load(where: Where, engine: str = "auto") -> LoadedPair:
     return LoadedPair(target, loaded, resources)
 
 
+@overload
 def evaluate(
-    where: Where, task: str | Sequence[str] | None = None, samples: int | Sequence[int] = 1, **options: Any
+    where: Where, task: str | None = None, samples: int | Sequence[int] = 1, **options: Any
+) -> Result: ...
+
+
+@overload
+def evaluate(
+    where: Where, task: list[str] | tuple[str, ...], samples: int | Sequence[int] = 1, **options: Any
+) -> list[Result]: ...
+
+
+def evaluate(
+    where: Where,
+    task: str | list[str] | tuple[str, ...] | None = None,
+    samples: int | Sequence[int] = 1,
+    **options: Any,
 ) -> Result | list[Result]:
     """Evaluate a run or a model as `agon eval` does; one result, or one for each of several tasks.
 

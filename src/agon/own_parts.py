@@ -37,7 +37,7 @@ def parts_in(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         value = options.get(option)
         for name in value if isinstance(value, list | tuple) else [value]:
             if is_part(name):
-                yield option, name
+                yield option, str(name)
 
 
 def load_part(spec: str, what: str, kind: type | None = None) -> Any:

@@ -40,7 +40,7 @@ def test_the_quick_start_of_trl_trains_a_pair_with_three_lines_changed(
 ) -> None:
     """As TRL prints it. Model and dataset are found under their names of the Hub, in the current folder."""
     monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"```python\n([^`]*GRPOTrainer\([^`]*)```", metadata("trl").get_payload())
+    (code,) = re.findall(r"```python\n([^`]*GRPOTrainer\([^`]*)```", str(metadata("trl").json["description"]))
     tiny.model().save_pretrained("Qwen/Qwen2.5-0.5B-Instruct")
     tiny.tokenizer().save_pretrained("Qwen/Qwen2.5-0.5B-Instruct")
     data = Path("trl-lib/DeepMath-103K/train.jsonl")

@@ -35,7 +35,7 @@ def compare_checkpoints(
     problems = task.problems("validation")[:limit]
     sampling = target.sampling()
     choice = EngineChoice("transformers", VllmBudget(sampling.max_tokens))
-    rows = []
+    rows: list[dict[str, Any]] = []
     with (
         load_target(target, choice) as loaded,
         target.settings.open_judge(target.judge_name(task)) as judge,

@@ -58,8 +58,9 @@ def _call(function: RewardFunction, problem: Problem, text: str) -> float | None
         completion: Any = [{"role": "assistant", "content": text}]
     else:
         prompt, completion = problem.prompt, text
-    given = {**columns, "prompts": [prompt], "completions": [completion]}
-    given = {"completion_ids": [[]], "trainer_state": None, "log_extra": None, "log_metric": None, **given}
+    absent = dict.fromkeys(("trainer_state", "log_extra", "log_metric"))
+    given: dict[str, Any] = {"completion_ids": [[]], **absent, **columns}
+    given |= {"prompts": [prompt], "completions": [completion]}
     said = function(**_accepted(function, given))
     if inspect.isawaitable(said):
         said = asyncio.run(_awaited(said))

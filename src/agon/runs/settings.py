@@ -5,7 +5,7 @@ that the run saved; both go through here, so a run is evaluated over the base, u
 by the judge that it was trained with.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -61,7 +61,7 @@ class RunSettings:
         prompts = load_prompts(self.prompts, self.system_prompt)
         return Chat(tokenizer, self.dialect, dict(self.chat_template_kwargs), prompts)
 
-    def open_judge(self, judge: str | Judge | Callable[..., Any]) -> JudgePool:
+    def open_judge(self, judge: str | Judge | Callable[..., Any] | Sequence[Callable[..., Any]]) -> JudgePool:
         """The worker processes that judge a run's answers."""
         options = options_for(judge, sandbox=self.sandbox) if isinstance(judge, str) else {}
         return JudgePool(judge, workers=self.judge_workers, **options)

@@ -35,7 +35,7 @@ class JudgePool:
 
     def __init__(
         self,
-        judge: str | Judge | Callable[[Problem, str], Any],
+        judge: str | Judge | Callable[..., Any] | Sequence[Callable[..., Any]],
         workers: int = 2,
         deadline: float | None = None,
         memory_bytes: int | None = None,
