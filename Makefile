@@ -14,7 +14,7 @@ BIN := .venv/bin
 TORCH_READY := .venv/.ready-$(subst =,-,$(subst $(empty) ,,$(firstword $(TORCH))))
 READY := $(TORCH_READY)-agon
 # The folders that hold Python files; a type checker refuses an empty one.
-CODE := $(foreach folder,src tests benchmarks scripts,$(if $(shell find $(folder) -name '*.py' -print -quit 2>/dev/null),$(folder)))
+CODE := $(foreach folder,src tests benchmarks scripts examples,$(if $(shell find $(folder) -name '*.py' -print -quit 2>/dev/null),$(folder)))
 
 VLLM_BIN := .venv-vllm/bin
 VLLM_READY := .venv-vllm/.ready
@@ -27,7 +27,7 @@ export PIP_NO_COMPILE := 1
 TESTS := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 EVERY := -m "exhaustive or not exhaustive"
 
-.PHONY: help demo test test-vllm nightly lint clean sandbox vllm
+.PHONY: help demo test test-vllm nightly lint docs clean sandbox vllm
 
 help:  ## say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,8 +55,11 @@ lint: $(READY)  ## check formatting, lint and types of every Python file
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(CODE)
 
+docs: $(READY)  ## build the documentation into site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 clean:  ## remove the virtual environment and every cache
-	rm -rf .venv .venv-vllm .pytest_cache .mypy_cache .ruff_cache .hypothesis build
+	rm -rf .venv .venv-vllm .pytest_cache .mypy_cache .ruff_cache .hypothesis build site
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Code tasks run programs in bubblewrap; everything else works without it.
@@ -75,7 +78,7 @@ $(TORCH_READY): | .venv/bin/python
 
 $(READY): $(TORCH_READY) pyproject.toml constraints.txt
 	@{ grep -v '^torch==' constraints.txt; echo '$(firstword $(TORCH))'; } > .venv/constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint .venv/constraints.txt --editable '.[dev,docs]'
 	@touch $@
 
 vllm: $(VLLM_READY)  ## make the environment of the vLLM engines

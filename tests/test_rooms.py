@@ -16,7 +16,8 @@ SOURCE = ROOT / "src" / "agon"
 
 # A room may import the rooms of the lines above its own, never one of its own line.
 ORDER = [
-    {"errors", "embedded", "faults", "printing", "version"},
+    {"errors", "embedded", "faults", "printing", "version", "callable_room"},
+    {"own_parts"},
     {"game"},
     {"tasks", "judges", "policies"},
     {"engines"},
@@ -24,7 +25,7 @@ ORDER = [
     {"runs"},
     {"evaluate"},
     {"train", "planning", "reports"},
-    {"lab", "view", "serve"},
+    {"lab", "view", "serve", "api"},
     {"commands"},
     {"cli"},
 ]

@@ -16,7 +16,6 @@ from agon.game import rewards
 from agon.game.duel import Duel, Entry
 from agon.game.methods import Method
 from agon.game.problem import Problem
-from agon.game.prompts import challenger_prompt, plain_prompt
 from agon.game.rollout import Rollout
 from agon.game.transcript import Transcript, split
 from agon.game.verdict import Verdict
@@ -142,15 +141,12 @@ class Arena:
 
     def _prompts(self, table: _Round, seats: Sequence[Seat]) -> list[tuple[int, ...]]:
         """The prompts of these seats; a problem's plain one is the same for all who read nothing."""
-        chat, dialect = self.chat, self.chat.dialect.name
+        chat = self.chat
         reading = [seat for seat in seats if seat in table.shown]
-        messages = [
-            challenger_prompt(table.problems[seat[0]], table.shown[seat], dialect, chat.control_tokens)
-            for seat in reading
-        ]
+        messages = [chat.challenge(table.problems[seat[0]], table.shown[seat]) for seat in reading]
         read = dict(zip(reading, chat.encode_all(messages), strict=True))
         new = sorted({seat[0] for seat in seats if seat not in read} - table.plain.keys())
-        plain = chat.encode_all([plain_prompt(table.problems[index], dialect) for index in new])
+        plain = chat.encode_all([chat.plain(table.problems[index]) for index in new])
         table.plain.update(zip(new, plain, strict=True))
         return [read[seat] if seat in read else table.plain[seat[0]] for seat in seats]
 
@@ -182,6 +178,8 @@ class Arena:
         return readers
 
     def _verdict(self, problem: Problem, rollout: Rollout, transcript: Transcript) -> "Future[Verdict]":
+        if getattr(self._judge, "reads_completion", False):
+            return self._judge.submit(problem, rollout.text)
         if transcript.answer is not None:
             return self._judge.submit(problem, transcript.answer)
         decided: Future[Verdict] = Future()
@@ -192,7 +190,7 @@ class Arena:
         method, numbers = table.method, range(table.drafts)
         drafts = _paid(
             [self._entry(table, (index, DRAFT, number)) for number in numbers],
-            rewards.DRAFT,
+            method.draft_reward,
             [None] * table.drafts,
         )
         if not method.challenges:
@@ -231,6 +229,8 @@ def _paid(entries: Sequence[Entry], stack: rewards.Stack, rivals: Sequence[Entry
             length=entry.rollout.length,
             rival_correct=rival.correct if rival else False,
             rival_length=rival.rollout.length if rival else 0,
+            score=entry.verdict.grade,
+            rival_score=rival.verdict.grade if rival else 0.0,
         )
         for entry, rival in zip(entries, rivals, strict=True)
     ]

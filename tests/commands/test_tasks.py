@@ -67,7 +67,7 @@ def test_both_prompts_are_shown_in_the_requested_dialect(
         (["gsm8k", "--path", "nowhere"], "There is no file or folder nowhere."),
         (["gsm8k", "--show", "-1"], "--show must be a whole number of at least 0, not '-1'."),
         (["gym:chain_sum,train=5", "--model", "recipes"], "The tokenizer of 'recipes' cannot be loaded"),
-        (["gym:chain_sum", "--dialect", "thnik"], "invalid choice: 'thnik'"),
+        (["gym:chain_sum", "--dialect", "thnik"], "Unknown dialect 'thnik': did you mean 'think'?"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_two(

@@ -50,14 +50,14 @@ def fault_of(case: Case) -> str | None:
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
     """No model is loaded and no judge is started: whoever comes that far has accepted the case."""
-    import agon.evaluate.evaluate
-    import agon.train.launch
+    from agon.evaluate import evaluate
+    from agon.train import launch
 
     # statsmodels collects garbage for every comparison; with torch loaded that is half a second.
     gc.freeze()
     with (
-        patch.object(agon.train.launch, "train", _accept),
-        patch.object(agon.evaluate.evaluate, "load_target", _accept),
+        patch.object(launch, "train", _accept),
+        patch.object(evaluate, "load_target", _accept),
         patch("agon.judges.pool.dispatcher.Dispatcher.__init__", _accept),
     ):
         yield

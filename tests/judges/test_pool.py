@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from concurrent.futures import Future
 
@@ -228,10 +229,10 @@ def test_a_judge_that_cannot_be_loaded_fails_every_verdict_with_its_reason():
             future.result(timeout=60)
 
 
-def test_a_judge_of_the_running_script_is_refused_with_advice():
-    script = "from agon.judges.pool import JudgePool\nJudgePool(lambda problem, answer: True)"
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert "put it into a module" in ended.stderr
+def test_a_judge_that_holds_what_no_other_process_can_have_is_refused():
+    lock = threading.Lock()
+    with pytest.raises(InputError, match="cannot be sent to a worker process"):
+        JudgePool(lambda problem, answer: lock.locked())
 
 
 @pytest.mark.parametrize(

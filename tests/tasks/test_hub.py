@@ -71,7 +71,7 @@ def test_an_answer_without_its_final_value_is_named_by_line(tmp_path: Path) -> N
 
 def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
     for name, message in (
-        ("rows.csv", "neither a .jsonl nor a .parquet"),
+        ("rows.txt", "neither a .jsonl nor a .parquet"),
         ("rows.parquet", "cannot be read as parquet"),
     ):
         (tmp_path / name).write_text("a,b\n1,2\n")

@@ -172,7 +172,7 @@ def test_the_run_folder_holds_everything(tmp_path: Path) -> None:
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {
         *("config.yaml", "environment.json", "task.json", "metrics.jsonl", "summary.json"),
-        *("duels", "checkpoints", "adapters", "adapters.json"),
+        *("duels", "checkpoints", "adapters", "adapters.json", "problems"),
     }
     lines = ours.run.read_metrics()
     assert [line["step"] for line in lines] == [1, 2, 2]

@@ -22,7 +22,7 @@ import sys
 from typing import Any
 
 from agon.commands.arguments import number, whole
-from agon.game.dialects import DIALECTS
+from agon.game.dialects import DIALECTS, dialect
 from agon.game.verdict import Verdict
 from agon.judges.code.languages import language
 from agon.judges.code.sandbox import SANDBOXES
@@ -35,7 +35,9 @@ from agon.printing import say
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("judge", help="math, code, gym, exact, or module:object")
     parser.add_argument(
-        "--dialect", choices=sorted(DIALECTS), help="how a whole completion in `text` is written"
+        "--dialect",
+        metavar="NAME",
+        help=f"how a whole completion in `text` is written: {', '.join(DIALECTS)} or module:object",
     )
     parser.add_argument("--workers", type=whole(1), default=2, help="worker processes (default 2)")
     parser.add_argument(
@@ -57,6 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     language(args.language)  # a wrong one is refused also where no program is judged
+    if args.dialect is not None:
+        dialect(args.dialect)
     options = options_for(args.judge, sandbox=args.sandbox, language=args.language)
     memory = args.memory << 20 if args.memory else None
     with JudgePool(
@@ -79,6 +83,8 @@ def _print_verdict(verdict: Verdict) -> None:
         "reason": verdict.reason,
         "seconds": round(verdict.seconds, 6),
     }
+    if verdict.score is not None:
+        fields["score"] = verdict.score
     if verdict.detail:
         fields["detail"] = verdict.detail
     say(json.dumps(fields), flush=True)

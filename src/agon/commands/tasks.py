@@ -12,7 +12,7 @@ import json
 
 from agon.commands.arguments import whole
 from agon.commands.output import working
-from agon.game.dialects import DIALECTS
+from agon.game.dialects import DIALECTS, dialect
 from agon.printing import say
 from agon.reports.task_overview import PromptRenderer, as_text, catalogue, catalogue_text, overview
 from agon.tasks import load_task
@@ -25,7 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=whole(0), default=0, help="the seed of the split (default 0)")
     parser.add_argument("--show", type=whole(0), default=1, metavar="N", help="samples to show (default 1)")
     parser.add_argument("--model", metavar="ID", help="a model whose chat template renders the prompts")
-    parser.add_argument("--dialect", choices=sorted(DIALECTS), help="instead of the one the template implies")
+    parser.add_argument(
+        "--dialect",
+        metavar="NAME",
+        help=f"{', '.join(DIALECTS)} or module:object, instead of the one the template implies",
+    )
     parser.add_argument(
         "--golds", action="store_true", help="judge the gold answers of a benchmark too (a file's always are)"
     )
@@ -37,6 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
         say(json.dumps(catalogue(), indent=2) if arguments.json else catalogue_text())
         return 0
     check_name(arguments.name, arguments.path)
+    if arguments.dialect is not None:
+        dialect(arguments.dialect)
     with working(f"reading {arguments.name.split(',')[0]}"):
         task = load_task(arguments.name, arguments.path, arguments.seed)
         renderer = PromptRenderer(arguments.model, arguments.dialect)

@@ -5,14 +5,19 @@ from typing import Any
 
 from agon.errors import InputError
 from agon.game.dialects import Dialect, dialect
-from agon.game.prompts import Message
+from agon.game.problem import Problem
+from agon.game.prompts import USUAL, Message, Prompts, challenger_prompt, plain_prompt
 
 
 class Chat:
     """Encodes prompts and decodes completions for one tokenizer and dialect."""
 
     def __init__(
-        self, tokenizer: Any, dialect_name: str | None = None, template_options: dict[str, Any] | None = None
+        self,
+        tokenizer: Any,
+        dialect_name: str | None = None,
+        template_options: dict[str, Any] | None = None,
+        prompts: Prompts = USUAL,
     ) -> None:
         if not tokenizer.chat_template:
             raise InputError(
@@ -20,6 +25,7 @@ class Chat:
                 "reasoning model, or set `tokenizer.chat_template`."
             )
         self.tokenizer = tokenizer
+        self.prompts = prompts
         self.dialect: Dialect = dialect(dialect_name or pick_dialect(tokenizer))
         self._options = {**self.dialect.template, **(template_options or {})}
         # What may never appear inside an attempt. Single characters and plain words are left alone.
@@ -29,6 +35,14 @@ class Chat:
         # Templates such as Qwen3.5's open the private reasoning block themselves, at the end of the prompt.
         prompt = self.render([{"role": "user", "content": "x"}])
         self.prefilled = self.dialect.private and prompt.rstrip().endswith(self.dialect.opens)
+
+    def plain(self, problem: Problem) -> list[Message]:
+        """The drafter's prompt, in this model's dialect and these prompts."""
+        return plain_prompt(problem, self.dialect.name, self.prompts)
+
+    def challenge(self, problem: Problem, shown: str) -> list[Message]:
+        """The challenger's prompt."""
+        return challenger_prompt(problem, shown, self.dialect.name, self.control_tokens, self.prompts)
 
     def render(self, messages: Sequence[Message]) -> str:
         """The prompt as text, ready for the model to continue."""

@@ -24,6 +24,7 @@ from agon.evaluate.split_evaluation import Progress, Settings, SplitEvaluation, 
 from agon.evaluate.target import Target, open_target
 from agon.evaluate.vllm_budget import VllmBudget
 from agon.game.problem import Problem
+from agon.judges.registry import OWN, name_of
 from agon.runs.evaluations import EvaluationFolder, folder_name
 from agon.runs.lock import owned
 from agon.runs.trust import EVALUATED_PARTS, Trust
@@ -51,6 +52,7 @@ class Plan:
     limit: int | None = None
     seed: int = 0
     output: Path | None = None
+    judge: Any = None  # a name or an object, in place of the run's and the tasks' own
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ def evaluate(where: str, request: EvaluationRequest, watch: Watch = unwatched) -
         limit=request.limit,
         seed=request.seed,
         output=request.output,
+        judge=request.judge,
     )
     if target.run is None and plan.output is None:
         raise InputError("A plain model has no run folder to keep its samples in: give --output DIR.")
@@ -193,7 +196,7 @@ def _played(
         dialect=loaded.chat.dialect.name,
         prompts=loaded.prompts(),
         summary_limit=target.settings.summary_limit,
-        judge=target.judge_name(task),
+        judge=_judge_name(plan.judge) or target.judge_name(task),
         engine=loaded.engine.capabilities.name,
         seed=plan.seed,
     )
@@ -209,7 +212,8 @@ def _played(
     )
     settings.refuse_others(folder)
     if evaluation.missing_rollouts():
-        with owned(folder, "evaluation"), target.judging(task).open_judge(settings.judge) as judge:
+        given = settings.judge if plan.judge is None or isinstance(plan.judge, str) else plan.judge
+        with owned(folder, "evaluation"), target.judging(task).open_judge(given) as judge:
             settings.keep(folder)
             arena = Arena(loaded.engine, loaded.chat, judge, settings.summary_limit)
             played = evaluation.play(arena, watch(f"{task.name} {split}"))
@@ -239,6 +243,13 @@ def _folder(target: Target, task: Task, split: str, plan: Plan) -> EvaluationFol
         return EvaluationFolder(plan.output / folder_name(task.name, split))
     assert target.run is not None  # a plain model without --output was refused
     return target.run.evaluation(task.name, split)
+
+
+def _judge_name(judge: Any) -> str | None:
+    """How a judge that was given is recorded."""
+    if judge is None or isinstance(judge, str):
+        return judge
+    return name_of(judge) or OWN
 
 
 def _intervals(samples: int) -> str:

@@ -7,7 +7,6 @@ from agon.engines.chat import Chat
 from agon.game.duel import Duel, Entry
 from agon.game.methods import Method
 from agon.game.problem import Problem
-from agon.game.prompts import challenger_prompt, plain_prompt
 from agon.game.transcript import leaks
 from agon.runs.samples import Attempt, Sample
 
@@ -15,7 +14,7 @@ from agon.runs.samples import Attempt, Sample
 def sample_from_duels(play: str, number: int, method: Method, duels: Sequence[Duel], chat: Chat) -> Sample:
     """The duels that the arena played for one problem, as one sample."""
     problem = duels[0].problem
-    plain = len(chat.encode(plain_prompt(problem, chat.dialect.name)))
+    plain = len(chat.encode(chat.plain(problem)))
     drafts = tuple(_attempt(duel.draft, plain) for duel in duels)
     finals = tuple(
         _final(duel.challenge, problem, duel.shown, method.draft_read(duel.index, len(duels)), plain, chat)
@@ -45,6 +44,6 @@ def _final(
 ) -> Attempt:
     if shown is None:
         return _attempt(entry, plain)
-    prompt = challenger_prompt(problem, shown, chat.dialect.name, chat.control_tokens)
+    prompt = chat.challenge(problem, shown)
     reading: Mapping[str, Any] = {"read": read, "shown": shown, "leaked": leaks(shown, problem.answer)}
     return _attempt(entry, len(chat.encode(prompt)), **reading)

@@ -17,7 +17,6 @@ from agon.errors import InputError
 from agon.evaluate.target import Target
 from agon.evaluate.vllm_budget import VllmBudget
 from agon.game.problem import DOMAINS, Problem
-from agon.game.prompts import challenger_prompt, plain_prompt
 from agon.policies.adapter_files import scale_of
 from agon.policies.pair import BASE, Pair
 from agon.runs.trust import model_network
@@ -57,8 +56,8 @@ class LoadedTarget:
     def prompts(self) -> str:
         """What identifies the prompts that are answered, the model's chat template among them."""
         blanks = [Problem("", "PROBLEM", "", domain=domain) for domain in DOMAINS]
-        asked = [plain_prompt(blank, self.chat.dialect.name) for blank in blanks]
-        asked += [challenger_prompt(blank, "ATTEMPT", self.chat.dialect.name) for blank in blanks]
+        asked = [self.chat.plain(blank) for blank in blanks]
+        asked += [self.chat.challenge(blank, "ATTEMPT") for blank in blanks]
         text = "\x1f".join(map(self.chat.render, asked))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -25,8 +25,9 @@ class EvaluationRequest:
 
     No task is the run's own. `samples` is one number for all tasks or one for each. Decoding that is
     None is the run's, else the paper's. `output` is where samples and results go; the run's folder if
-    None. What a run folder names of code, a life without a sandbox or the network is refused unless
-    `trust_run_code`, or the part named here again: `judge`, `sandbox`, `trust_remote_code`, `model`.
+    None. `judge` (a name, or in Python a function) decides in place of the run's own. What a run folder
+    names of code, a life without a sandbox or the network is refused unless `trust_run_code`, or the part
+    named here again: `judge`, `sandbox`, `trust_remote_code`, `model`.
     """
 
     tasks: Sequence[str] = ()
@@ -46,7 +47,7 @@ class EvaluationRequest:
     vllm_kv_cache_bytes: int | None = None
     max_model_len: int | None = None
     vllm_servers: Sequence[str] = ()
-    judge: str | None = None
+    judge: Any = None
     sandbox: str | None = None
     trust_remote_code: bool = False
     model: str | None = None
@@ -57,7 +58,7 @@ class EvaluationRequest:
         """The parts of a run that were named again, and are therefore not the run folder's alone to ask for."""
         parts = {
             "task": list(self.tasks),
-            "judge": self.judge,
+            "judge": self.judge if isinstance(self.judge, str) else None,
             "sandbox": self.sandbox,
             "trust_remote_code": self.trust_remote_code,
             "model": self.model,

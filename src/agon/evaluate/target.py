@@ -15,17 +15,20 @@ from agon.errors import InputError, UntrustedRunError
 from agon.game.methods import Method, method
 from agon.policies.pair import BASE, NAMES, saved_policies
 from agon.runs.folder import Run, is_run
+from agon.runs.parts import pointing_to_parts
 from agon.runs.settings import RunSettings
 from agon.runs.trust import (
     EVERYTHING,
     NOTHING,
     Trust,
     folder_wishes,
+    part_wishes,
     server_wishes,
     task_network,
     task_wishes,
 )
 from agon.tasks import Task, load_task
+from agon.tasks.stored import load_stored
 
 # The paper's decoding, and the completion cap of a run that names none.
 TEMPERATURE, TOP_P, MAX_TOKENS = 0.6, 0.95, 2048
@@ -79,6 +82,8 @@ class Target:
             raise InputError(f"'{self.name}' has no task of its own: give one with --task.")
         if not self.task.get("name"):
             raise InputError(f"The task.json of '{self.name}' names no task: give one with --task.")
+        if self.task.get("stored") and self.run is not None:
+            return self._unchanged(load_stored(self.run.problems))
         options = {key: value for key, value in (self.task.get("options") or {}).items() if key != "seed"}
         # The name as it was written for the training run says more than the task's own (a file's path).
         written = self.task.get("spec")
@@ -95,6 +100,10 @@ class Target:
                 f"The task '{self.task['name']}' of the run '{self.name}' cannot be loaded by its name ({error}) "
                 "Name a task with --task and a direction with --direction."
             ) from error
+        return self._unchanged(task)
+
+    def _unchanged(self, task: Task) -> Task:
+        """The task, if its problems are those that the run was trained with."""
         for split, fingerprint in self.task.get("fingerprints", {}).items():
             if task.fingerprint(split) != fingerprint:
                 raise InputError(
@@ -149,7 +158,10 @@ def open_target(where: str, trust: Trust = NOTHING) -> Target:
     if not config.get("model"):
         raise InputError(f"'{where}' is not a run of agon: its config.yaml names no model.")
     policies = saved_policies(run.adapters)
-    game = method(str(config.get("method", "agon")))
+    trust = replace(trust, folder=where)
+    trust.refuse(part_wishes(config))
+    with pointing_to_parts(run):
+        game = method(str(config.get("method", "agon")))
     if len(policies) < game.policies:
         wanted = " and ".join(f"adapters/{name}" for name in NAMES[: game.policies])
         raise InputError(
@@ -164,7 +176,7 @@ def open_target(where: str, trust: Trust = NOTHING) -> Target:
         config=config,
         task=run.read_task(),
         summary=run.read_summary(),
-        trust=replace(trust, folder=where),
+        trust=trust,
     )
 
 

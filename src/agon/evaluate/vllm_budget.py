@@ -13,7 +13,6 @@ from agon.engines.chat import Chat
 from agon.engines.options import VllmOptions
 from agon.errors import InputError
 from agon.game.problem import Problem
-from agon.game.prompts import challenger_prompt
 
 # What an evaluation takes of a card that it has to itself, unlike an engine beside a trainer.
 WHOLE_CARD = 0.85
@@ -66,10 +65,7 @@ class VllmBudget:
             return self.max_model_len
         if not self.problems:
             return None
-        longest = max(
-            len(chat.encode(challenger_prompt(problem, "", chat.dialect.name, chat.control_tokens)))
-            for problem in self.problems
-        )
+        longest = max(len(chat.encode(chat.challenge(problem, ""))) for problem in self.problems)
         needed = longest + REREAD * self.max_tokens + LINES + self.max_tokens
         return needed if positions is None or needed < positions else None
 

@@ -1,12 +1,12 @@
 """How a model family writes: where its reasoning ends and where its answer stands."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Literal
 
 from agon.errors import unknown
-
-DialectName = Literal["think", "gemma", "boxed"]
+from agon.own_parts import is_part, load_part
 
 
 @dataclass(frozen=True)
@@ -17,12 +17,12 @@ class Dialect:
     program, its last fenced block).
     """
 
-    name: DialectName
+    name: str
     opens: str
     closes: str
     answer: Literal["block", "box"]
     # What `apply_chat_template` needs to hear so that the model thinks before it answers.
-    template: Mapping[str, bool]
+    template: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def private(self) -> bool:
@@ -38,7 +38,15 @@ DIALECTS: dict[str, Dialect] = {
 
 
 def dialect(name: str) -> Dialect:
-    """The dialect of this name."""
+    """The dialect of this name, or the one that `module:object` names; that is then its name."""
+    if is_part(name):
+        return _own(name)
     if name not in DIALECTS:
         raise unknown("dialect", name, DIALECTS)
     return DIALECTS[name]
+
+
+@cache  # asked for every rollout
+def _own(name: str) -> Dialect:
+    found: Dialect = load_part(name, "dialect", Dialect)
+    return replace(found, name=name)

@@ -1,14 +1,17 @@
 """The methods: rows of one table, never code paths.
 
 A method says who plays, what the challenger reads, whose outcome it is paid against, and by which
-reward. Adding a method is adding a row.
+reward. Adding a method is adding a row, or naming one of your own as `module:object`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal
 
 from agon.errors import unknown
 from agon.game import rewards
+from agon.own_parts import is_part, load_part
 
 Policy = Literal["A", "B"]
 Reads = Literal["no challenge", "own draft", "rival draft", "nothing", "another draft"]
@@ -30,6 +33,7 @@ class Method:
     roles: Roles
     evaluated_as: Evaluation
     note: str = ""
+    draft_reward: rewards.Stack = rewards.DRAFT
 
     @property
     def challenges(self) -> bool:
@@ -85,7 +89,33 @@ METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 
 
 def method(name: str) -> Method:
-    """The method of this name."""
+    """The method of this name, or the one that `module:object` names; that is then its name."""
+    if is_part(name):
+        return _own(name)
     if name not in METHODS:
         raise unknown("method", name, METHODS)
     return METHODS[name]
+
+
+@cache  # a configuration asks for its method many times a step
+def _own(name: str) -> Method:
+    found: Method = load_part(name, "method", Method)
+    return replace(found, name=name)
+
+
+def with_rewards(row: Method, draft: Sequence[str] | None, challenge: Sequence[str] | None) -> Method:
+    """A method with other rewards, given as names of terms; None leaves a reward as it is."""
+    if draft:
+        row = replace(row, draft_reward=rewards.stack(draft))
+    if challenge:
+        row = replace(row, challenge_reward=rewards.stack(challenge), formula=" + ".join(challenge))
+    return row
+
+
+def graded(row: Method) -> Method:
+    """A method that pays for the judge's score, from 0 to 1, wherever it pays for a right answer."""
+    return replace(
+        row,
+        draft_reward=rewards.graded_stack(row.draft_reward),
+        challenge_reward=rewards.graded_stack(row.challenge_reward),
+    )

@@ -1,6 +1,6 @@
 """A problem: what is asked and what decides whether an answer is right."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -48,7 +48,9 @@ class Problem:
     """One problem of a task. `answer` is the gold of a math problem, `tests` those of a program.
 
     `metadata` holds plain JSON values that a judge may need (the entry of a reasoning-gym task, the
-    name of a checker) or that reports group by (difficulty, subject).
+    name of a checker) or that reports group by (difficulty, subject). Where the problem is the last
+    message of a conversation, `metadata["conversation"]` holds those before it; the columns of a
+    dataset, for a reward function that asks for them, are in `metadata["columns"]`.
     """
 
     id: str
@@ -69,6 +71,12 @@ class Problem:
             raise InputError(
                 f"The problem '{shown}' holds half a character (a lone surrogate): leave it out."
             )
+
+    @property
+    def conversation(self) -> Sequence[Mapping[str, str]]:
+        """The messages before the problem; none where it stands alone."""
+        before: Sequence[Mapping[str, str]] = self.metadata.get("conversation") or ()
+        return before
 
     def without_tests(self) -> "Problem":
         """The same problem for a log line; the tests of a program can be megabytes."""

@@ -4,15 +4,20 @@ The rival's summary stands in an `<attempt>` frame. Nothing that a draft contain
 frame, open another one, or speak as the chat template: tags and control tokens in it are defused.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
+from agon.errors import InputError
 from agon.game.defuse import defuse
 from agon.game.dialects import dialect
 from agon.game.problem import Domain, Problem
+from agon.own_parts import is_part, load_part
 
 Message = dict[str, str]
 
 OPEN, CLOSE = "<attempt>", "</attempt>"
+_PLACES = re.compile(r"\{(problem|attempt|form)\}")
 NOTHING_SHOWN = "(The attempt stopped before it summarised a solution.)"
 
 # How the answer is to be written, by where the dialect looks for it and by domain.
@@ -53,27 +58,70 @@ CHALLENGE_AGAIN = (
 )
 
 
-def plain_prompt(problem: Problem, dialect_name: str) -> list[Message]:
+@dataclass(frozen=True)
+class Prompts:
+    """What is said around a problem. Yours is a `Prompts` of a module of your own, named as `module:object`.
+
+    `form` says how to write the answer, by where the dialect looks for it (`block`, `box`) and by domain
+    (`math`, `code`). `challenge` is the challenger's prompt with `{problem}`, `{attempt}` and `{form}` in it;
+    `plain` is the drafter's, with `{problem}` and `{form}`. `system`, if there is one, comes first.
+    """
+
+    form: Mapping[tuple[str, Domain], str] = field(default_factory=lambda: FORM)
+    plain: str = "{problem}\n\n{form}"
+    challenge: str | None = None
+    system: str = ""
+
+    def __post_init__(self) -> None:
+        for name, text, needed in (
+            ("plain", self.plain, ("{problem}",)),
+            ("challenge", self.challenge, ("{problem}", "{attempt}")),
+        ):
+            missing = [word for word in needed if text is not None and word not in text]
+            if missing:
+                raise InputError(f"The {name} prompt of a set has no {' and no '.join(missing)} in it.")
+
+
+USUAL = Prompts()
+
+
+def load_prompts(name: str | None, system: str | None = None) -> Prompts:
+    """The usual prompts, or those that `module:object` names, with a system prompt if one is given."""
+    if name is None:
+        found = USUAL
+    elif is_part(name):
+        found = load_part(name, "set of prompts", Prompts)
+    else:
+        raise InputError(f"A set of prompts is named as module:object, not '{name}'.")
+    return replace(found, system=system) if system is not None else found
+
+
+def plain_prompt(problem: Problem, dialect_name: str, prompts: Prompts = USUAL) -> list[Message]:
     """The prompt of a drafter: the problem and how to write the answer."""
-    return _user(f"{problem.prompt.strip()}\n\n{_form(problem, dialect_name)}")
+    said = _fill(prompts.plain, problem=problem.prompt.strip(), form=_form(problem, dialect_name, prompts))
+    return _messages(problem, said, prompts)
 
 
 def challenger_prompt(
-    problem: Problem, shown: str, dialect_name: str, control_tokens: Iterable[str] = ()
+    problem: Problem,
+    shown: str,
+    dialect_name: str,
+    control_tokens: Iterable[str] = (),
+    prompts: Prompts = USUAL,
 ) -> list[Message]:
     """The prompt of a challenger: the problem, a rival's attempt in its frame, and the task.
 
     `shown` is what `Transcript.shown` returned; `control_tokens` are the tokenizer's own.
     """
     boxed_math = dialect(dialect_name).answer == "box" and problem.domain == "math"
-    layout = CHALLENGE_AGAIN if boxed_math else CHALLENGE
-    return _user(
-        layout.format(
-            problem=_without_frames(problem.prompt.strip()),
-            attempt=frame(shown, control_tokens),
-            form=_form(problem, dialect_name),
-        )
+    layout = prompts.challenge or (CHALLENGE_AGAIN if boxed_math else CHALLENGE)
+    said = _fill(
+        layout,
+        problem=_without_frames(problem.prompt.strip()),
+        attempt=frame(shown, control_tokens),
+        form=_form(problem, dialect_name, prompts),
     )
+    return _messages(problem, said, prompts)
 
 
 def frame(shown: str, control_tokens: Iterable[str] = ()) -> str:
@@ -89,9 +137,18 @@ def _without_frames(statement: str) -> str:
     return statement
 
 
-def _form(problem: Problem, dialect_name: str) -> str:
-    return FORM[dialect(dialect_name).answer, problem.domain]
+def _fill(layout: str, **parts: str) -> str:
+    """A layout with its parts in place; braces elsewhere, as in LaTeX, are left alone."""
+    return _PLACES.sub(lambda place: parts.get(place[1], place[0]), layout)
 
 
-def _user(content: str) -> list[Message]:
-    return [{"role": "user", "content": content}]
+def _form(problem: Problem, dialect_name: str, prompts: Prompts) -> str:
+    return prompts.form.get((dialect(dialect_name).answer, problem.domain), "")
+
+
+def _messages(problem: Problem, content: str, prompts: Prompts) -> list[Message]:
+    """The last message, after those of the problem's own conversation and the system prompt, if any."""
+    before = [dict(message) for message in problem.conversation]
+    if prompts.system and not any(message["role"] == "system" for message in before):
+        before.insert(0, {"role": "system", "content": prompts.system})
+    return [*before, {"role": "user", "content": content}]

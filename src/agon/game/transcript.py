@@ -70,6 +70,16 @@ def split(text: str, dialect_name: str, domain: Domain = "math", prefilled: bool
     return Transcript(think, _summary(public, kind, domain), answer, well_formed, domain)
 
 
+def public_part(text: str, dialect_name: str, prefilled: bool = False) -> str:
+    """What a completion says to whoever asked: all but its private reasoning.
+
+    >>> public_part("<think>2+2</think>Adding gives it.<answer>4</answer>", "think")
+    'Adding gives it.<answer>4</answer>'
+    """
+    kind = dialect(dialect_name)
+    return _split_private(kind.opens + text if prefilled and kind.private else text, kind)[1]
+
+
 def leaks(shown: str, gold: str) -> bool:
     r"""Whether the gold answer can still be read off the text shown to a rival.
 

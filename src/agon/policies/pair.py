@@ -233,11 +233,30 @@ class Pair:
 
     def load_weights(self, folder: str | Path) -> None:
         """Overwrite the adapters' weights with those of a folder written by `save`, in place."""
+        for name in self.names:
+            self.load_one(name, Path(folder) / name)
+
+    def load_one(self, name: str, folder: str | Path) -> None:
+        """Overwrite one policy's weights with those of a PEFT folder, in place."""
         from peft import set_peft_model_state_dict
 
-        for name in self.names:
-            tensors = load_file(Path(folder) / name / "adapter_model.safetensors")
-            set_peft_model_state_dict(self.model, tensors, adapter_name=name)
+        file = Path(folder) / "adapter_model.safetensors"
+        if not file.is_file():
+            raise InputError(f"The adapter '{folder}' has no weights: there is no {file.name} in it.")
+        tensors = load_file(file)
+        try:
+            loaded = set_peft_model_state_dict(self.model, tensors, adapter_name=name)
+        except RuntimeError as error:  # torch lists every tensor of another size
+            raise InputError(
+                f"The adapter '{folder}' has other shapes than policy {name}: set lora_r and lora_target_modules "
+                "as it was made with."
+            ) from error
+        missing = [key for key in loaded.missing_keys if f".{name}." in key and "lora_" in key]
+        if missing or loaded.unexpected_keys:
+            raise InputError(
+                f"The adapter '{folder}' has other layers than policy {name}: set lora_target_modules as it was "
+                "made with."
+            )
         self._enable_gradients()
 
     def fingerprint(self, name: str) -> str:

@@ -45,7 +45,7 @@ def moving_mean(values: Sequence[float], window: int = WINDOW) -> list[tuple[flo
 def _streams(records: Sequence[Record], metric: str, scale: float = 1) -> Iterable[Line]:
     """Solid lines for challenges, or for the drafts of a method without any; dashed ones for drafts that are read."""
     for method, runs in _by_method(records).items():
-        if METHODS[method].challenges:
+        if method not in METHODS or METHODS[method].challenges:
             yield from _lines(runs, f"{CHALLENGE}/{metric}", scale, f"{method}, challenges")
             yield from _lines(runs, f"{DRAFT}/{metric}", scale, f"{method}, drafts", dashed=True)
         else:
@@ -54,7 +54,7 @@ def _streams(records: Sequence[Record], metric: str, scale: float = 1) -> Iterab
 
 def _duels(records: Sequence[Record]) -> Iterable[Line]:
     for method, runs in _by_method(records).items():
-        if METHODS[method].challenges:
+        if method not in METHODS or METHODS[method].challenges:
             yield from _lines(runs, "duel/converted", 100, f"{method}, converted")
             yield from _lines(runs, "duel/corrupted", 100, f"{method}, corrupted", dashed=True)
 

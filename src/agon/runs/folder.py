@@ -3,6 +3,9 @@
     config.yaml        the resolved configuration
     environment.json   versions, commit, hardware, seeds
     task.json          the task, its options and the fingerprint of each split
+    problems/          the problems themselves, where the task was an object in memory
+    extensions.json    how often, from which step to which, the run was extended
+    best.json          the checkpoints compared on validation
     metrics.jsonl      one line per logged step, one per validation
     duels/             every duel, one JSON line each, in files of 64 MB
     checkpoints/       whole checkpoints only, each with the hashes of its files in manifest.json
@@ -20,7 +23,7 @@ continued files have no gap and no line twice.
 import json
 import math
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +64,7 @@ SWITCH: Kind = ("true or false", lambda value: isinstance(value, bool))
 MAPPING: Kind = ("a mapping", lambda value: isinstance(value, dict))
 CONFIG_KINDS: dict[str, Kind] = {
     **dict.fromkeys(("model", "method", "dialect", "judge", "sandbox", "adapter_dir"), TEXT),
+    **dict.fromkeys(("prompts", "system_prompt", "adapters_from"), TEXT),
     **dict.fromkeys(("torch_threads", "summary_limit", "judge_workers", "max_completion_length"), COUNT),
     **dict.fromkeys(("num_generations", "per_device_train_batch_size"), COUNT),
     **dict.fromkeys(("learning_rate", "eval_temperature", "eval_top_p"), NUMBER),
@@ -73,6 +77,7 @@ TASK_KINDS: dict[str, Kind] = {
     **dict.fromkeys(("name", "spec", "path", "judge"), TEXT),
     **dict.fromkeys(("options", "sizes", "fingerprints"), MAPPING),
     "seed": WHOLE,
+    "stored": SWITCH,
 }
 SUMMARY_KINDS: dict[str, Kind] = {"finished": SWITCH, "steps": WHOLE, "max_steps": WHOLE}
 # The stages of a run that are timed, in their order.
@@ -92,6 +97,7 @@ class Run:
         self.adapters = self.folder / "adapters"
         self.adapters_manifest = self.folder / "adapters.json"
         self.evaluations = self.folder / "evaluations"
+        self.problems = self.folder / "problems"
         # Where a checkpoint is written before it is whole.
         self.staging = self.folder / "checkpoints" / "partial"
         self._duels: DuelLog | None = None
@@ -172,6 +178,17 @@ class Run:
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         write_json(self.folder / "summary.json", summary)
 
+    def read_extensions(self) -> list[dict[str, int]]:
+        """From which step to which the run was extended, first to last."""
+        found = read_json(self.folder / "extensions.json").get("extensions", [])
+        return found if isinstance(found, list) else []
+
+    def write_extensions(self, extensions: Sequence[Mapping[str, int]]) -> None:
+        write_json(self.folder / "extensions.json", {"extensions": [dict(each) for each in extensions]})
+
+    def write_best(self, found: Mapping[str, Any]) -> None:
+        write_json(self.folder / "best.json", found)
+
     def write_times(self, times: Mapping[str, float]) -> None:
         write_json(self.folder / "times.json", times)
 
@@ -235,6 +252,10 @@ class Run:
         """The step of the newest checkpoint, 0 if there is none."""
         found = self._all_checkpoints()
         return step_of(found[-1]) if found else 0
+
+    def checkpoints(self) -> dict[int, Path]:
+        """Every whole checkpoint by its step."""
+        return {step_of(path): path for path in self._all_checkpoints()}
 
     def check_resumable(self) -> None:
         """Refuse a folder whose records cannot be read, or whose checkpoints are all damaged."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from agon.errors import InputError
 from agon.game.methods import METHODS
+from agon.game.methods import method as method_of
 from agon.runs.evaluations import EvaluationFolder, find_evaluations
 from agon.runs.folder import Run, is_run
 
@@ -91,7 +92,7 @@ class Record:
 
         A group whose rollouts all earned the same teaches nothing and is left out of the update.
         """
-        method = METHODS[self.method]
+        method = method_of(self.method)
         roles = ("draft", "challenge") if method.challenges else ("draft",)
         rows = self.rollouts / max(1, len(self.steps)) / len(roles)
         sums: dict[str, list[float]] = {}
@@ -120,9 +121,11 @@ def read_records(folder: Path) -> list[Record]:
     found = [read_record(path) for path in sorted(folder.glob("*")) if is_run(path) or find_evaluations(path)]
     if not any(record.trained for record in found):
         raise InputError(f"'{folder}' holds no runs: expected folders with a config.yaml in it.")
-    order = list(METHODS)
+    order = {name: place for place, name in enumerate(METHODS)}
+    last = len(order)  # methods of one's own
     return sorted(
-        found, key=lambda one: (order.index(one.method), one.seed, one.rate) if one.trained else (-1, 0, 0.0)
+        found,
+        key=lambda one: (order.get(one.method, last), one.seed, one.rate) if one.trained else (-1, 0, 0.0),
     )
 
 

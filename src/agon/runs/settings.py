@@ -8,7 +8,7 @@ A saved configuration is data. What it names of code, of the network or of life 
 unless the person who opened the folder has granted it (`agon.runs.trust`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from agon.engines.chat import Chat
+from agon.game.prompts import load_prompts
 from agon.judges.judge import Judge
 from agon.judges.pool import JudgePool
 from agon.judges.registry import options_for
@@ -35,6 +36,8 @@ class RunSettings:
     bf16: bool = True
     torch_threads: int | None = None
     summary_limit: int | None = None
+    prompts: str | None = None
+    system_prompt: str | None = None
     judge: str | None = None
     judge_workers: int = 2
     sandbox: str = "bubblewrap"
@@ -80,9 +83,10 @@ class RunSettings:
 
     def chat(self, tokenizer: PreTrainedTokenizerBase) -> Chat:
         """How problems become prompts and completions become text."""
-        return Chat(tokenizer, self.dialect, dict(self.chat_template_kwargs))
+        prompts = load_prompts(self.prompts, self.system_prompt)
+        return Chat(tokenizer, self.dialect, dict(self.chat_template_kwargs), prompts)
 
-    def open_judge(self, judge: str | Judge) -> JudgePool:
+    def open_judge(self, judge: str | Judge | Callable[..., Any] | Sequence[Callable[..., Any]]) -> JudgePool:
         """The worker processes that judge a run's answers."""
         if isinstance(judge, str):
             self.trust.refuse(judge_wishes(judge, self.sandbox))

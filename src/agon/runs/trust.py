@@ -19,7 +19,9 @@ from typing import Any
 from agon.embedded import EMBEDDED
 from agon.errors import InputError, UntrustedRunError
 from agon.judges.registry import JUDGES
+from agon.own_parts import parts_in
 from agon.tasks.benchmarks import BENCHMARKS
+from agon.tasks.hub import is_hub_id
 from agon.tasks.load import code_in
 
 # What `model_init_kwargs` of a folder may hold: these choose among what is there and load no code.
@@ -53,6 +55,7 @@ MAY_CHANGE = frozenset(("report_to", "engine_rows", "gradient_checkpointing", "v
 # What else `agon train --resume RUN` may name again.
 GRANTED_PARTS = MAY_CHANGE | {
     *("model", "task", "judge", "sandbox", "trust_remote_code", "model_init_kwargs", "adapter_dir"),
+    *("method", "dialect", "prompts", "draft_reward", "challenge_reward"),
     *("vllm_servers", "vllm_server_base_url", "vllm_server_host", "deepspeed", "log_completions_hub_repo"),
 }
 
@@ -118,6 +121,13 @@ def judge_wishes(judge: str, sandbox: str) -> Iterator[Wish]:
         yield Wish("sandbox", sandbox, f"run programs with the sandbox '{sandbox}'")
 
 
+def part_wishes(options: Mapping[str, Any]) -> Iterator[Wish]:
+    """What the parts of somebody's own ask for, task and judge apart."""
+    for option, spec in parts_in(options):
+        if option not in ("task", "judge"):
+            yield Wish(option, options[option], f"import and run '{spec}' as its {option}")
+
+
 def task_wishes(name: str, options: Mapping[str, Any] | None = None) -> Iterator[Wish]:
     """What loading a task by this name asks for."""
     code = code_in(name, options or {})
@@ -129,7 +139,8 @@ def task_wishes(name: str, options: Mapping[str, Any] | None = None) -> Iterator
 
 def task_network(name: str, path: str | None) -> Iterator[Wish]:
     """What a task asks of the network."""
-    if path is None and name.split(",")[0].strip() in BENCHMARKS:
+    where = name.split(",")[0].strip()
+    if path is None and (where in BENCHMARKS or is_hub_id(where)):
         yield Wish("task", name, f"fetch the task '{name}' from the Hub")
 
 

@@ -1,16 +1,21 @@
-"""Published datasets: read from the Hub by name, or from a local copy of their files.
+"""Published datasets: read from the Hub by name or id, or from a local copy of their files.
 
 The path of a local copy may be the data file itself, the dataset's folder, a clone of its Hub
 repository, or a folder that holds several datasets' folders.
 """
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from agon.errors import InputError
-from agon.tasks.rows import Row, first_line, read_file
+from agon.tasks.rows import SUFFIXES, Row, first_line, read_file
+
+_ID = re.compile(r"[\w][\w.-]*/[\w][\w.-]*")
+# How people name the split that is held out beside the test split.
+SPLIT_NAMES = {"valid": "validation", "val": "validation", "dev": "validation", "eval": "validation"}
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,35 @@ def find_files(source: Source, path: Path, by_folder_name: bool = False) -> list
         if found := _in_folder(source, folder):
             return found
     return _missing(source, path)
+
+
+def is_hub_id(name: str) -> bool:
+    """Whether a name can only be that of a dataset on the Hub: `owner/name`, and nothing here is called so."""
+    return (
+        _ID.fullmatch(name) is not None
+        and not name.endswith(SUFFIXES)
+        and not Path(name.split("/")[0]).exists()
+    )
+
+
+def read_hub(name: str, config: str | None = None, revision: str | None = None) -> dict[str, list[Row]]:
+    """The rows of a dataset by split; a dataset with one split has it under the empty name."""
+    import datasets
+
+    try:
+        tables = datasets.load_dataset(name, config, revision=revision)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"There is no file or folder {name} here, and the Hub did not give a dataset of that name "
+            f"({first_line(error)})."
+        ) from error
+    found = {
+        SPLIT_NAMES.get(split, split): [
+            Row(fields, f"{name} {split} row {number}") for number, fields in enumerate(table, start=1)
+        ]
+        for split, table in tables.items()
+    }
+    return {"": next(iter(found.values()))} if len(found) == 1 else found
 
 
 def _from_hub(source: Source) -> Iterator[Row]:

@@ -1,31 +1,33 @@
 """A task by its name.
 
 `load_task("gsm8k")` reads the Hub, `load_task("gsm8k", path="data")` the same rows from files;
-`load_task("gym:chain_sum,max_terms=3")`, `load_task("problems.jsonl")` and
-`load_task("my_package.tasks:puzzles")` are the other three ways.
+`load_task("gym:chain_sum,max_terms=3")`, `load_task("problems.jsonl,problem=question")`,
+`load_task("someone/dataset,answer=gold")` (of the Hub) and `load_task("my_tasks:puzzles")` are the other ways.
 """
 
 import json
 import os
 import re
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from agon.errors import InputError, own_code, unknown
 from agon.game.problem import Problem
+from agon.own_parts import is_part, load_part
 from agon.tasks.benchmarks import BENCHMARKS, Benchmark
 from agon.tasks.dedup import NGRAM, Selection
-from agon.tasks.files import load_file
+from agon.tasks.files import OPTIONS, load_file
 from agon.tasks.gym import load_gym
-from agon.tasks.hub import read_source
+from agon.tasks.hub import is_hub_id, read_hub, read_source
 from agon.tasks.problems import Options
-from agon.tasks.rows import SUFFIXES, Row
+from agon.tasks.rows import KINDS, SUFFIXES, Row
 from agon.tasks.splits import SPLITS, check_size, shuffled
+from agon.tasks.stored import STORED, load_stored
 from agon.tasks.task import Task
 
-_OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+# What may follow the name of a file: `,key=value`, and never a part of its path.
+_WRITTEN = re.compile(r"(?P<path>.+?)(?P<options>(?:,\s*[A-Za-z_]+\s*=[^,]*)*)", re.DOTALL)
 
 
 def load_task(name: str, path: str | None = None, seed: int = 0, **options: Any) -> Task:
@@ -34,8 +36,13 @@ def load_task(name: str, path: str | None = None, seed: int = 0, **options: Any)
     `path` is a local copy of the benchmark; `seed` decides the split (or the generated problems).
     Every benchmark takes `train`, `validation` and `test` as the sizes of its splits.
     """
-    if _is_path(name):  # before the commas are read: a path may contain some
-        return load_file(name, seed, options)
+    if name.startswith(STORED):
+        return load_stored(Path(name.removeprefix(STORED)))
+    where, written = split_path(name)  # before the commas are read: a path may contain some
+    if is_hub_id(where):
+        return _load_hub(where, seed, {**written, **options})
+    if _is_path(where):
+        return load_file(where, seed, {**written, **options})
     name, options = _parse_options(name, options)
     if name in BENCHMARKS:
         return load_benchmark(name, path, seed, options)
@@ -43,28 +50,36 @@ def load_task(name: str, path: str | None = None, seed: int = 0, **options: Any)
         raise unknown("benchmark", name, BENCHMARKS)
     if name.startswith("gym:"):
         return load_gym(name.removeprefix("gym:"), seed, options)
-    if _OBJECT.fullmatch(name):
+    if is_part(name):
         return _load_object(name, seed, options)
-    if _is_path(name):
-        return load_file(name, seed, options)
     raise unknown("task", name, [*BENCHMARKS, "gym:chain_sum"])
 
 
 def check_name(name: str, path: str | None = None) -> str:
     """The name without its options, if there may be such a task; nothing is read but a module of your own."""
-    if _is_path(name):
-        if not Path(os.path.expanduser(name)).exists():
-            raise InputError(f"There is no file or folder {Path(os.path.expanduser(name))}.")
-        if Path(os.path.expanduser(name)).is_file() and not name.endswith(SUFFIXES):
-            raise InputError(f"{name} is neither a .jsonl nor a .parquet file.")
+    if name.startswith(STORED):
         return name
+    where, written = split_path(name)
+    if is_hub_id(where) or _is_path(where):
+        known = (*OPTIONS, "config", "revision") if is_hub_id(where) else OPTIONS
+        for key in written:
+            if key not in known:
+                raise unknown("option of your own problems:", key, known)
+    if is_hub_id(where):
+        return where
+    if _is_path(where):
+        if not Path(os.path.expanduser(where)).exists():
+            raise InputError(f"There is no file or folder {Path(os.path.expanduser(where))}.")
+        if Path(os.path.expanduser(where)).is_file() and not where.endswith(SUFFIXES):
+            raise InputError(f"{where} is {KINDS}.")
+        return where
     name, options = _parse_options(name, {})
     if name in BENCHMARKS:
         _options_and_sizes(name, BENCHMARKS[name], options)
     elif path is not None:
         raise unknown("benchmark", name, BENCHMARKS)
-    elif _OBJECT.fullmatch(name) and not name.startswith("gym:"):
-        _import_object(name)
+    elif is_part(name):
+        load_part(name, "task")
     elif not name.startswith("gym:"):
         raise unknown("task", name, [*BENCHMARKS, "gym:chain_sum"])
     return name
@@ -72,14 +87,14 @@ def check_name(name: str, path: str | None = None) -> str:
 
 def code_in(name: str, options: Mapping[str, Any]) -> str | None:
     """The code of somebody's own that a task of this name would import: `module:object`, itself or as its judge."""
-    if _is_path(name):
-        name, given = name, dict(options)
-    else:
+    where, written = split_path(name)
+    given: Mapping[str, Any] = {**options, **written}
+    if not (is_hub_id(where) or _is_path(where) or where.startswith(STORED)):
         name, given = _parse_options(name, options)
-    if name in BENCHMARKS or name.startswith("gym:"):
-        return None
-    if _OBJECT.fullmatch(name) and not _is_path(name):
-        return name
+        if name in BENCHMARKS or name.startswith("gym:"):
+            return None
+        if is_part(name):
+            return name
     judge = given.get("judge")
     return judge if isinstance(judge, str) and ":" in judge else None
 
@@ -112,8 +127,44 @@ def load_benchmark(name: str, path: str | None, seed: int, given: Options) -> Ta
     return Task(name, benchmark.judge, splits, dict(selection.dropped), settings, tuple(selection.notes))
 
 
+def split_path(name: str) -> tuple[str, dict[str, Any]]:
+    """A path, or the id of a dataset, and the options written after it; a path may itself contain commas.
+
+    >>> split_path("./ok.jsonl,problem=question")
+    ('./ok.jsonl', {'problem': 'question'})
+    >>> split_path("a,b/ok.jsonl")
+    ('a,b/ok.jsonl', {})
+    """
+    match = _WRITTEN.fullmatch(name)
+    if match is None or not match["options"] or _exists(name):
+        return name, {}
+    return match["path"], _parse_options(f"_{match['options']}", {})[1]
+
+
+def absolute(name: str) -> str:
+    """The name of a task that means the same in every folder: the path of a file from the root."""
+    where = split_path(name)[0]
+    if name.startswith(STORED) or is_hub_id(where) or not _is_path(where) or not _exists(where):
+        return name
+    return os.path.abspath(os.path.expanduser(where)) + name.removeprefix(where)
+
+
 def _is_path(name: str) -> bool:
-    return name.endswith(SUFFIXES) or "/" in name or (Path(name).exists() and name not in BENCHMARKS)
+    return name.endswith(SUFFIXES) or "/" in name or (_exists(name) and name not in BENCHMARKS)
+
+
+def _exists(name: str) -> bool:
+    try:
+        return Path(os.path.expanduser(name)).exists()
+    except (OSError, ValueError):  # a name that no file system takes
+        return False
+
+
+def _load_hub(name: str, seed: int, options: Mapping[str, Any]) -> Task:
+    """A dataset of the Hub by its id; `config` and `revision` choose what is read of it."""
+    where = {key: str(value) for key, value in options.items() if key in ("config", "revision")}
+    rest = {key: value for key, value in options.items() if key not in where}
+    return load_file(name, seed, rest, rows=read_hub(name, **where), settings=where)
 
 
 def _parse_options(name: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -137,7 +188,7 @@ def _parse_value(text: str) -> Any:
 
 def _load_object(name: str, seed: int, options: Mapping[str, Any]) -> Task:
     """A Task, a list of problems, or a callable that returns either; a list is all for training."""
-    found = _import_object(name)
+    found = load_part(name, "task")
     with own_code(f"The task '{name}'"):
         made = found(seed=seed, **options) if callable(found) else found
     if isinstance(made, Task):
@@ -146,20 +197,6 @@ def _load_object(name: str, seed: int, options: Mapping[str, Any]) -> Task:
         judge = "code" if made[0].domain == "code" else "math"
         return Task(name, judge, {"train": made}, options={**options, "seed": seed})
     raise InputError(f"Task '{name}' is {type(made).__name__}: expected a Task or a list of Problems.")
-
-
-def _import_object(name: str) -> Any:
-    module_name, _, attribute = name.partition(":")
-    try:
-        with own_code(f"The task '{name}'"):
-            module = import_module(module_name)
-    except InputError as error:
-        if isinstance(error.__cause__, ImportError):
-            raise InputError(f"Task '{name}' cannot be imported: {error.__cause__}.") from error
-        raise
-    if not hasattr(module, attribute):
-        raise InputError(f"Task '{name}' cannot be imported: module {module_name!r} has no {attribute!r}.")
-    return getattr(module, attribute)
 
 
 def _options_and_sizes(

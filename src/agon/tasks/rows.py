@@ -1,9 +1,13 @@
-"""Rows of .jsonl and .parquet files.
+"""Rows of .jsonl, .json, .csv and .parquet files; those of text may be packed by gzip.
 
 A row keeps the place it came from, so that an error can name the file and the line.
 """
 
+import csv
+import gzip
+import io
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +15,9 @@ from typing import Any
 from agon.errors import InputError
 from agon.game.problem import is_text
 
-SUFFIXES = (".jsonl", ".parquet")
+TEXTS = (".jsonl", ".json", ".csv")
+SUFFIXES = (".jsonl", ".parquet", ".json", ".csv", *(f"{suffix}.gz" for suffix in TEXTS))
+KINDS = "neither a .jsonl nor a .parquet file, nor a .json or .csv one"
 
 
 class Row(Mapping[str, Any]):
@@ -67,15 +73,21 @@ class Row(Mapping[str, Any]):
 
 
 def read_file(file: Path) -> list[Row]:
-    """All rows of a .jsonl or .parquet file."""
-    if file.suffix not in SUFFIXES:
-        raise InputError(f"{file} is neither a .jsonl nor a .parquet file.")
+    """All rows of a file, read by the ending of its name."""
+    suffix = suffix_of(file)
+    if suffix is None:
+        raise InputError(f"{file} is {KINDS}.")
     if not file.exists():
         raise InputError(f"There is no file {file}.")
-    rows = list(_jsonl(file) if file.suffix == ".jsonl" else _parquet(file))
+    rows = list(_READERS[suffix.removesuffix(".gz")](file))
     if not rows:
         raise InputError(f"{file} is empty: a task needs at least one problem.")
     return rows
+
+
+def suffix_of(file: Path) -> str | None:
+    """The ending of a name that says how a file is read; None if it has no such ending."""
+    return next((suffix for suffix in SUFFIXES if file.name.endswith(suffix)), None)
 
 
 def first_line(error: Exception) -> str:
@@ -84,11 +96,56 @@ def first_line(error: Exception) -> str:
     return lines[0].rstrip(".") if lines else type(error).__name__
 
 
-def _jsonl(file: Path) -> Iterator[Row]:
+def _content(file: Path) -> bytes:
     try:
-        lines = file.read_bytes().split(b"\n")
+        content = file.read_bytes()
+        return gzip.decompress(content) if file.name.endswith(".gz") else content
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{file} is not a whole gzip file ({first_line(error)}).") from error
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror}.") from error
+
+
+def _text(file: Path) -> str:
+    try:
+        return _content(file).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not a text in UTF-8 ({first_line(error)}).") from error
+
+
+def _csv(file: Path) -> Iterator[Row]:
+    """Rows below a line of names; every value is a text."""
+    reader = csv.DictReader(io.StringIO(_text(file), newline=""))
+    try:
+        for fields in reader:
+            where = f"{file} line {reader.line_num}"
+            if None in fields:
+                raise InputError(f"{where} has more values than the first line has names.")
+            yield Row({name: value for name, value in fields.items() if value is not None}, where)
+    except csv.Error as error:
+        raise InputError(f"{file} line {reader.line_num} is not CSV: {first_line(error)}.") from error
+
+
+def _json(file: Path) -> Iterator[Row]:
+    """A list of objects, an object whose only list is one, or, as some name it, one object a line."""
+    try:
+        found = json.loads(_text(file))
+    except RecursionError as error:
+        raise InputError(f"{file} is nested too deeply.") from error
+    except ValueError:
+        yield from _jsonl(file)
+        return
+    if isinstance(found, dict):
+        lists = [value for value in found.values() if isinstance(value, list)]
+        found = lists[0] if len(lists) == 1 else [found]
+    for number, fields in enumerate(found if isinstance(found, list) else [found], start=1):
+        if not isinstance(fields, dict):
+            raise InputError(f"{file} row {number} holds {_kind(fields)}, not an object with columns.")
+        yield Row(fields, f"{file} row {number}")
+
+
+def _jsonl(file: Path) -> Iterator[Row]:
+    lines = _content(file).split(b"\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -112,6 +169,9 @@ def _parquet(file: Path) -> Iterator[Row]:
         raise InputError(f"{file} cannot be read as parquet: {first_line(error)}.") from error
     for number, fields in enumerate(table.to_pylist(), start=1):
         yield Row(fields, f"{file} row {number}")
+
+
+_READERS = {".jsonl": _jsonl, ".json": _json, ".csv": _csv, ".parquet": _parquet}
 
 
 def _kind(value: Any) -> str:

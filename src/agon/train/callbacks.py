@@ -24,9 +24,11 @@ from agon.errors import InputError
 from agon.game.methods import Method
 from agon.judges.limits import PoolCounts
 from agon.judges.pool import JudgePool
+from agon.own_parts import loaded_parts, parts_in
 from agon.policies import BASE, Pair
 from agon.runs.folder import Run
 from agon.tasks import Task
+from agon.tasks.stored import store
 from agon.train.agreement import any_process
 from agon.train.config import AgonConfig
 from agon.train.model_card import model_card
@@ -66,6 +68,7 @@ class Recorded:
     pair: Pair
     judge: JudgePool
     engine_facts: Callable[[], Mapping[str, Any]]
+    stored: bool = False  # the task has no name that would bring its problems back
 
     @property
     def names(self) -> dict[str, str]:
@@ -94,8 +97,18 @@ class RunRecorder(TrainerCallback):
         # Checkpoints of an older release have no manifest; from here on a missing one is damage.
         since = self._run.sealed_since() if state.global_step else 0
         sealed = {"sealed_since": state.global_step + 1 if since is None else since}
-        self._run.write_environment({**_environment(args), **self._recorded.engine_facts(), **sealed})
-        self._run.write_task(_task_record(self._recorded.task, self._recorded.task_spec, args))
+        parts = {"own_parts": _own_parts(config, self._recorded.task)}
+        self._run.write_environment(
+            {**_environment(args), **parts, **self._recorded.engine_facts(), **sealed}
+        )
+        self._run.write_task(
+            {
+                **_task_record(self._recorded.task, self._recorded.task_spec, args),
+                "stored": self._recorded.stored,
+            }
+        )
+        if self._recorded.stored:
+            store(self._recorded.task, self._run.problems)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if control.should_save:
@@ -254,6 +267,12 @@ def _environment(args: AgonConfig) -> dict[str, Any]:
         "seeds": {"run": args.seed, "task": args.task_seed},
         "sandbox": args.sandbox,
     }
+
+
+def _own_parts(config: Mapping[str, Any], task: Task) -> dict[str, Any]:
+    """The user's own parts that this run names, and the files that they came from."""
+    named = {task.judge, *(spec for _, spec in parts_in(config))}
+    return {spec: record for spec, record in loaded_parts().items() if spec in named}
 
 
 def _task_record(task: Task, spec: str, args: AgonConfig) -> dict[str, Any]:

@@ -14,12 +14,15 @@ from agon.engines.build import ENGINES
 from agon.engines.options import EngineOptions, ServerOptions, VllmOptions
 from agon.engines.protocol import Sampling
 from agon.errors import InputError, unknown
-from agon.game.dialects import DIALECTS
-from agon.game.methods import Method, method
+from agon.game.dialects import dialect
+from agon.game.methods import Method, graded, method, with_rewards
+from agon.game.prompts import load_prompts
 from agon.policies.pair import Adapters
 from agon.train.option_checks import check_options
 from agon.train.processes import Launched, refuse_processes, refuse_strangers, sharding, wants_fsdp
 from agon.train.streams import PER_TOKEN_LOSSES
+
+ALL_LINEAR = "all-linear"
 
 
 @dataclass
@@ -31,6 +34,34 @@ class AgonConfig(GRPOConfig):
         default=None,
         metadata={
             "help": "How the model writes: think, gemma or boxed. Read off its chat template if unset."
+        },
+    )
+    draft_reward: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Terms of a draft's reward, such as correctness form my_parts:brevity; the method's if unset."
+        },
+    )
+    challenge_reward: list[str] | None = field(
+        default=None,
+        metadata={"help": "Terms of a challenge's reward; the method's if unset."},
+    )
+    graded: bool = field(
+        default=False,
+        metadata={"help": "Pay for the judge's score from 0 to 1 instead of for right answers only."},
+    )
+    prompts: str | None = field(
+        default=None,
+        metadata={"help": "A set of prompts of your own, as module:object."},
+    )
+    system_prompt: str | None = field(
+        default=None,
+        metadata={"help": "What the system says before every problem."},
+    )
+    adapters_from: str | None = field(
+        default=None,
+        metadata={
+            "help": "Run, or folder of adapters, whose weights the policies start from instead of from nothing."
         },
     )
     task_path: str | None = field(
@@ -192,16 +223,19 @@ class AgonConfig(GRPOConfig):
 
     @property
     def game(self) -> Method:
-        """The method's row."""
-        return method(self.method)
+        """The method's row, with the rewards that were given in place of its own."""
+        row = with_rewards(method(self.method), self.draft_reward, self.challenge_reward)
+        return graded(row) if self.graded else row
 
     @property
     def adapters(self) -> Adapters:
+        # What PEFT takes as one word for every linear layer.
+        every = self.lora_target_modules == [ALL_LINEAR]
         return Adapters(
             rank=self.lora_r,
             alpha=self.lora_alpha,
             dropout=self.lora_dropout,
-            targets=self.lora_target_modules,
+            targets=ALL_LINEAR if every else self.lora_target_modules,
             noise=self.init_noise,
             seed=self.seed,
         )
@@ -270,8 +304,9 @@ class AgonConfig(GRPOConfig):
     def _refusals(self) -> Iterator[str]:
         if self.engine not in ENGINES:
             yield str(unknown("engine", self.engine, ENGINES))
-        if self.dialect is not None and self.dialect not in DIALECTS:
-            yield str(unknown("dialect", self.dialect, DIALECTS))
+        if self.dialect is not None:
+            dialect(self.dialect)  # an unknown one is refused, one of your own is loaded
+        load_prompts(self.prompts, self.system_prompt)
         yield from self._layout_refusals()
         yield from self._option_refusals()
 
@@ -330,9 +365,12 @@ class AgonConfig(GRPOConfig):
             "sync_ref_model": (self.sync_ref_model, "the reference is the frozen base"),
             "load_best_model_at_end": (
                 self.load_best_model_at_end,
-                "compare the checkpoints on validation with `agon eval` instead",
+                "compare the checkpoints on validation with `agon best RUN` instead",
             ),
-            "push_to_hub": (self.push_to_hub, "upload the finished adapters with `hf upload`"),
+            "push_to_hub": (
+                self.push_to_hub,
+                "push the finished run with `agon push RUN REPO` or trainer.push_to_hub(REPO)",
+            ),
             "use_adaptive_entropy": (
                 self.use_adaptive_entropy and two,
                 "one controller cannot serve two policies",

@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,10 @@ from agon.errors import InputError
 from agon.faults import machine_fault
 from agon.runs.folder import Run, is_run
 from agon.runs.lock import owned
-from agon.runs.trust import MAY_CHANGE, NOTHING, Trust, folder_wishes, resume_wishes
+from agon.runs.parts import pointing_to_parts
+from agon.runs.trust import MAY_CHANGE, NOTHING, Trust, folder_wishes, part_wishes, resume_wishes
+from agon.tasks.load import split_path
+from agon.tasks.stored import STORED
 from agon.train.option_table import defaults
 from agon.train.processes import Launched, refuse_other_number
 from agon.train.recipes import Request, RunArguments, read_saved
@@ -130,7 +133,9 @@ def saved_run(folder: Path, trust: Trust = NOTHING) -> Request:
     run = Run(folder)
     saved = {**run.read_config(), "output_dir": str(folder)}
     saved |= {name: value for name, value in trust.named.items() if name in MAY_CHANGE}
-    asked = read_saved(saved, f"'{folder}/config.yaml'")
+    trust.refuse([*folder_wishes(folder), *part_wishes(saved)])
+    with pointing_to_parts(run):
+        asked = read_saved(saved, f"'{folder}/config.yaml'")
     options = {**asked.options, "model": asked.what.model, "task": asked.what.task}
     for name, value in trust.named.items():
         if options.get(name) != value:
@@ -138,12 +143,42 @@ def saved_run(folder: Path, trust: Trust = NOTHING) -> Request:
                 f"A resumed run keeps its own configuration: {name} of '{folder}' is {options.get(name)!r}, "
                 f"not {value!r}."
             )
-    trust.refuse([*folder_wishes(folder), *resume_wishes(options)])
+    stored = bool(run.read_task().get("stored"))
+    trust.refuse(resume_wishes({**options, "task": ""} if stored else options))
     run.check_resumable()
     before = run.read_environment().get("processes")
     if isinstance(before, int):
         refuse_other_number(before, Launched.read())
+    if stored:
+        asked = replace(asked, what=replace(asked.what, task=f"{STORED}{run.problems.absolute()}"))
     return asked
+
+
+def extend_run(folder: Path, max_steps: int) -> None:
+    """Let a finished run go on to `max_steps`, and record from where to where it was extended.
+
+    Optimizer, roles and data go on where they ended. The learning rate follows the schedule of the longer run.
+    """
+    run = Run(folder)
+    config, summary = run.read_config(), run.read_summary()
+    if not summary.get("finished"):
+        raise InputError(
+            f"The run '{folder}' is not finished: go on with `agon train --resume {folder}` first."
+        )
+    done = int(summary.get("steps", 0))
+    if max_steps <= done:
+        raise InputError(
+            f"--max_steps must be above the {done} steps that '{folder}' has made, not {max_steps}."
+        )
+    if run.newest_step() != done:
+        raise InputError(
+            f"The run '{folder}' has no checkpoint of its last step {done}: start another one from its adapters "
+            f"with `agon train … --adapters_from {folder}`."
+        )
+    run.check_resumable()
+    run.write_extensions([*run.read_extensions(), {"from": done, "to": max_steps}])
+    run.write_config({**config, "max_steps": max_steps})
+    run.write_summary({**summary, "finished": False, "max_steps": max_steps})
 
 
 def name_folder(what: RunArguments, options: Mapping[str, Any]) -> str:
@@ -157,7 +192,8 @@ def name_folder(what: RunArguments, options: Mapping[str, Any]) -> str:
             )
         return str(named)
     chosen = {**defaults(), **options}
-    parts = [Path(what.model).name, what.task.split(",")[0], chosen["method"], f"s{chosen['seed']}"]
+    task = Path(split_path(what.task)[0]).name.split(",")[0]
+    parts = [Path(what.model).name, task, chosen["method"], f"s{chosen['seed']}"]
     name = "-".join(parts).replace("/", "-").replace(":", "-").lower()
     taken, number = Path("runs") / name, 1
     while taken.exists():

@@ -16,6 +16,7 @@ from agon.evaluate.request import LARGEST_SEED, is_address
 from agon.game.dialects import DIALECTS
 from agon.game.methods import METHODS
 from agon.judges.code.sandbox import SANDBOXES
+from agon.own_parts import is_part
 from agon.train.option_table import Option, options
 
 
@@ -191,7 +192,7 @@ def fits(option: Option, value: Any) -> bool:
     if option.choices and option.kind in ("choice", "text") and value not in option.choices:
         return False
     if option.name in NAMED and value not in NAMED[option.name][1]:
-        return False
+        return option.name in ("method", "dialect") and is_part(value)
     try:
         return option.name not in RULES or RULES[option.name].accepts(value)
     except (TypeError, ValueError, OverflowError):  # a text where a number belongs

@@ -12,7 +12,9 @@ from typing import Any
 
 from agon.embedded import EMBEDDED
 from agon.errors import InputError, unknown
-from agon.game.methods import method
+from agon.game.dialects import dialect
+from agon.game.methods import method, with_rewards
+from agon.game.prompts import load_prompts
 from agon.judges.registry import JUDGES
 from agon.judges.registry import build as build_judge
 from agon.tasks.benchmarks import BENCHMARKS
@@ -231,6 +233,10 @@ def _task_and_judge(o: Options) -> Iterator[str]:
         yield f"Task '{name}' is for evaluation only: it has no training problems."
     if o["judge"] is not None and o["judge"] not in JUDGES:
         build_judge(o["judge"])
+    if o["dialect"] is not None:
+        dialect(o["dialect"])
+    load_prompts(o["prompts"], o["system_prompt"])
+    with_rewards(method(o["method"]), o["draft_reward"], o["challenge_reward"])
 
 
 def _installed(package: str) -> bool:

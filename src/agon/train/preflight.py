@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, Trainer, get_schedule
 
 from agon.embedded import model_path
 from agon.errors import InputError, unknown
-from agon.train.config import AgonConfig
+from agon.train.config import ALL_LINEAR, AgonConfig
 from agon.train.option_combinations import OPTIMIZERS
 from agon.train.processes import refuse_several_gpus
 
@@ -29,7 +29,7 @@ def refuse_unusable(model: str, config: AgonConfig) -> None:
             "torch_compile_backend", str(config.torch_compile_backend), torch.compiler.list_backends(())
         )
     _try_optimizer(config)
-    if config.lora_target_modules:
+    if config.lora_target_modules and config.lora_target_modules != [ALL_LINEAR]:
         _look_up_layers(model, config)
 
 

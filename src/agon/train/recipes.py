@@ -77,13 +77,21 @@ def read_request(recipe: str | Path | None, words: Sequence[str] = ()) -> Reques
 
     Without a recipe, the embedded base has the options of its own recipe, any other model the defaults.
     """
-    given = read_words(words)
+    return _requested(recipe, read_words(words))
+
+
+def request_of(recipe: str | Path | None, given: Mapping[str, Any]) -> Request:
+    """The same with options that were given in Python."""
+    return _requested(recipe, read_values(given, "agon.train"))
+
+
+def _requested(recipe: str | Path | None, given: Mapping[str, Any]) -> Request:
     if recipe is not None:
         chosen = {**read_recipe(find_recipe(recipe)), **given}
     elif given.get("model", EMBEDDED) == EMBEDDED:
         chosen = {**read_recipe(default_recipe()), **given}
     else:
-        chosen = given
+        chosen = dict(given)
     if not chosen.get("task"):
         model = f" for --model {chosen['model']}" if "model" in chosen else ""
         raise InputError(

@@ -10,6 +10,8 @@ resume.
 
     args = AgonConfig(output_dir="runs/first", method="agon")
     AgonTrainer(model="Qwen/Qwen3-0.6B", task="deepmath-hard", args=args).train()
+
+or as TRL's trainers are used, with `train_dataset`, `reward_funcs` and `peft_config` (`agon.train.from_trl`).
 """
 
 import math
@@ -26,11 +28,18 @@ from typing import Any, TypeVar
 
 import torch
 from accelerate.utils import gather_object
-from datasets import Dataset
+from datasets import Dataset, DatasetDict
+from peft import LoraConfig
 from torch import nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback, TrainerState
+from transformers import (
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PrinterCallback,
+    TrainerCallback,
+    TrainerState,
+)
 from transformers.trainer_utils import TrainOutput
-from trl import GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer
 
 from agon.arena import Arena
 from agon.embedded import model_path
@@ -42,7 +51,6 @@ from agon.evaluate.validate import validate
 from agon.game.duel import Duel
 from agon.game.problem import Problem
 from agon.game.rollout import Rollout
-from agon.judges.judge import Judge
 from agon.judges.limits import PoolCounts
 from agon.policies import Pair
 from agon.printing import plain
@@ -51,12 +59,14 @@ from agon.runs.files import finite
 from agon.runs.folder import Run
 from agon.runs.lock import owned
 from agon.runs.settings import RunSettings
-from agon.tasks import Task, load_task, task_from_dataset
+from agon.tasks import Task
 from agon.train.agreement import mean_of_processes
 from agon.train.callbacks import Recorded, RunRecorder, StopOnInterrupt
 from agon.train.config import AgonConfig
 from agon.train.epochs import EpochSampler, EpochStart
+from agon.train.from_trl import JudgeLike, as_config, held_out, take_judge, take_lora, take_task
 from agon.train.judge_health import JudgeHealth
+from agon.train.live import LiveView
 from agon.train.logprob_gap import CheckAtStart, NotSyncedError, Probe, SamplerWatch, check_sampler
 from agon.train.metrics import duel_metrics, policy_metrics
 from agon.train.nonfinite import FiniteWeights, StepGuard
@@ -64,6 +74,7 @@ from agon.train.packing import packed_logps, use_packing, worth_packing
 from agon.train.processes import sharding
 from agon.train.redo import failed, recover
 from agon.train.sharding import average_gradients, missing_forwards, shard_layers_only, shard_on_cpu
+from agon.train.starting_point import located, warm_start
 from agon.train.stopping import Abandonment, RoundStart, StopRunError, say
 from agon.train.streams import (
     Batch,
@@ -90,9 +101,11 @@ def paid(prompts: Sequence[str], reward: Sequence[float], **_: Any) -> list[floa
 class AgonTrainer(GRPOTrainer):
     """Trains a pair (or one policy) with any method of the table; used as TRL's trainers are.
 
-    `task` is a name, a `Task`, or a `datasets.Dataset` with the columns `problem` and `answer`, in
-    which case `judge` says who decides (a name, an object with `judge`, or a function). `engine`
-    replaces the one that `args.engine` names.
+    `task` (or `train_dataset`) is a name, a `Task`, a `DatasetDict` or a `datasets.Dataset` with the columns
+    `problem` (or `prompt`) and `answer`, in which case `judge` (or `reward_funcs`) says who decides: a name, an
+    object with `judge`, a function, or reward functions as TRL's are. `eval_dataset` is the validation split.
+    `args` may be a `GRPOConfig`, and `peft_config` sets rank, scale, dropout and layers of both adapters.
+    `engine` replaces the one that `args.engine` names; a `LiveView` among the callbacks shows the run.
     """
 
     _tag_names = ["trl", "grpo", "agon"]  # noqa: RUF012
@@ -102,15 +115,22 @@ class AgonTrainer(GRPOTrainer):
     def __init__(
         self,
         model: str | PreTrainedModel,
-        task: str | Task | Dataset,
-        args: AgonConfig | None = None,
-        judge: str | Judge | None = None,
+        task: str | Task | Dataset | DatasetDict | None = None,
+        args: GRPOConfig | None = None,
+        judge: JudgeLike | None = None,
         processing_class: PreTrainedTokenizerBase | None = None,
         callbacks: list[TrainerCallback] | None = None,
         optimizers: tuple[Any, Any] = (None, None),
         engine: Engine | None = None,
+        *,
+        train_dataset: str | Dataset | DatasetDict | None = None,
+        eval_dataset: Dataset | DatasetDict | None = None,
+        reward_funcs: JudgeLike | None = None,
+        peft_config: LoraConfig | None = None,
     ) -> None:
-        args = args or AgonConfig(output_dir="runs/agon")
+        args = as_config(args)
+        take_lora(args, peft_config)
+        judge = take_judge(judge, reward_funcs, args)
         if engine is not None and not (engine.capabilities.live_weights or engine.capabilities.logprobs):
             raise InputError(
                 f"Training corrects for what the engine '{engine.capabilities.name}' sampled with, and this one "
@@ -121,16 +141,18 @@ class AgonTrainer(GRPOTrainer):
                 f"The engine '{engine.capabilities.name}' samples from the trainer's own weights, and a sharded base "
                 "computes only while all processes compute together: use an engine with weights of its own."
             )
-        name = model if isinstance(model, str) else model.config.name_or_path or "model"
+        name = located(model) if isinstance(model, str) else model.config.name_or_path or "model"
         settings = RunSettings.from_config({**vars(args), "model": name})
         settings.use_threads()
         self.method = args.game
-        self.task = _resolve_task(task, judge, args)
+        chosen = take_task(task, train_dataset, eval_dataset, judge, args)
+        self.task, self._judged_by = chosen.task, judge
         self.problems: Sequence[Problem] = self.task.problems("train")
         base = _load_base(settings, args) if isinstance(model, str) else model
         tokenizer = processing_class or settings.load_tokenizer()
         self.pair = Pair.create(base, args.adapters, policies=self.method.policies)
         self.run = Run(args.output_dir)
+        started_from = warm_start(self.pair, args, resumed=self.run.newest_checkpoint() is not None)
         self.on_sampling: Callable[[int, int], None] | None = None
         self.on_warning: Callable[[str | None], None] = lambda sentence: say(sentence) if sentence else None
         self._abandonment = Abandonment()
@@ -187,12 +209,17 @@ class AgonTrainer(GRPOTrainer):
         )
         recorded = Recorded(
             model=name,
-            task_spec=task if isinstance(task, str) else self.task.name,
+            task_spec=chosen.spec,
+            stored=chosen.stored,
             method=self.method,
             task=self.task,
             pair=self.pair,
             judge=self.judge,
-            engine_facts=lambda: {"engine": self.engine.capabilities.name, "logprob_gap": self.gaps},
+            engine_facts=lambda: {
+                "engine": self.engine.capabilities.name,
+                "logprob_gap": self.gaps,
+                **started_from,
+            },
         )
         self.add_callback(CheckAtStart(self._check_sampler))
         self.add_callback(FiniteWeights(self.pair))
@@ -202,6 +229,10 @@ class AgonTrainer(GRPOTrainer):
         self.stops = StopOnInterrupt(self._abandonment)
         self.add_callback(self.stops)
         self.add_callback(RunRecorder(self.run, recorded))
+        self.view = next((each for each in callbacks or () if isinstance(each, LiveView)), None)
+        if self.view is not None:
+            self.remove_callback(PrinterCallback)
+            self.on_sampling = self.view.sampling
 
     def _get_train_sampler(self, dataset: Any = None) -> EpochSampler:
         self._epochs.sampler = EpochSampler.like(super()._get_train_sampler(dataset))
@@ -585,9 +616,17 @@ class AgonTrainer(GRPOTrainer):
 
     # Validation, checkpoints, resume
 
-    def evaluate(self, *_: Any, metric_key_prefix: str = "eval", **__: Any) -> dict[str, float]:
-        """Play the cascade on validation problems in both directions, each policy alone beside it."""
-        chosen = self.task.problems("validation")[: self.args.validation_size]
+    def evaluate(
+        self, eval_dataset: Any = None, *_: Any, metric_key_prefix: str = "eval", **__: Any
+    ) -> dict[str, float]:
+        """Play the cascade on validation problems in both directions, each policy alone beside it.
+
+        On a dataset, if one is given: all of it, by the judge that training has.
+        """
+        if eval_dataset is None:
+            chosen = self.task.problems("validation")[: self.args.validation_size]
+        else:
+            chosen = held_out(eval_dataset, self.task.name, self._judged_by or self.task.judge, self.args)
         share = chosen[self.accelerator.process_index :: self.accelerator.num_processes]
         started = time.perf_counter()
         self._round_start = RoundStart.of(self)
@@ -621,7 +660,8 @@ class AgonTrainer(GRPOTrainer):
         self._micro_batches, self._round_start = [], None
         if checkpoint is not None:
             state = TrainerState.load_from_json(str(checkpoint / STATE))
-            if 0 < state.max_steps <= state.global_step:
+            last = self.args.max_steps if self.args.max_steps > 0 else state.max_steps
+            if 0 < last <= state.global_step:
                 return self._write_the_rest(checkpoint, state)
         try:
             return super().train(resume_from_checkpoint=str(checkpoint) if checkpoint else None, **kwargs)
@@ -630,6 +670,8 @@ class AgonTrainer(GRPOTrainer):
             raise
         finally:
             self.stops.restore()
+            if self.view is not None:
+                self.view.close()  # whatever happened, the terminal is given back
 
     def _checkpoint(self, wanted: str | bool | None) -> Path | None:
         """The checkpoint to go on from, checked to be whole."""
@@ -670,6 +712,12 @@ class AgonTrainer(GRPOTrainer):
             self.run.rewind(step)
         self.accelerator.wait_for_everyone()
         self.callback_handler.on_train_end(self.args, self.state, self.control)
+
+    def push_to_hub(self, repo_id: str | None = None, **options: Any) -> str:
+        """Upload the finished run as `agon push` does; returns its address."""
+        from agon.train.publish import publish
+
+        return publish(self.run, repo_id or self.args.hub_model_id, **options)
 
     def create_model_card(self, *_: Any, **__: Any) -> None:
         """Nothing here: the finished adapters get their cards (`agon.train.model_card`)."""
@@ -718,19 +766,6 @@ class _OwnSync:
     """Stands where TRL expects its vLLM wrapper: our engine has been synced before it sampled."""
 
     def sync_weights(self) -> None: ...
-
-
-def _resolve_task(task: str | Task | Dataset, judge: Any, args: AgonConfig) -> Task:
-    """A task from its name, from a dataset with a judge, or as it is."""
-    if isinstance(task, Task):
-        return task
-    if isinstance(task, str):
-        return load_task(task, path=args.task_path, seed=args.task_seed)
-    if judge is None and args.judge is None:
-        raise InputError(
-            "A dataset needs a judge: pass `judge='math'`, `'exact'`, an object with a `judge` method, or a function."
-        )
-    return task_from_dataset(task, judge if isinstance(judge, str) else args.judge or "own")
 
 
 def _load_base(settings: RunSettings, args: AgonConfig) -> PreTrainedModel:

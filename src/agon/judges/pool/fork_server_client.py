@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import pickle
 import socket
 import subprocess
 import sys
@@ -74,16 +73,12 @@ class ForkServerClient:
 
 
 def pickled(judge: Judge) -> bytes:
-    """The judge as a worker will load it."""
-    module = getattr(judge, "__module__", None) or type(judge).__module__
-    wrapped = getattr(judge, "function", None)
-    if "__main__" in (module, getattr(wrapped, "__module__", None)):
-        raise InputError(
-            "A judge defined in the script that is being run cannot be loaded by a worker: "
-            "put it into a module and import it."
-        )
+    """The judge as a worker will load it: what a script or a notebook defines, by its code."""
+    import cloudpickle
+
     try:
-        return pickle.dumps(judge)
+        dumped: bytes = cloudpickle.dumps(judge)
+        return dumped
     except Exception as fault:
         raise InputError(f"The judge cannot be sent to a worker process: {fault}") from fault
 

@@ -26,7 +26,7 @@ from agon.judges.judge import Judge
 from agon.judges.limits import PoolCounts, limits_of
 from agon.judges.pool.dispatcher import Dispatcher
 from agon.judges.pool.worker import Job
-from agon.judges.registry import as_judge, build
+from agon.judges.registry import as_judge, build, is_own
 
 
 class JudgePool:
@@ -35,7 +35,7 @@ class JudgePool:
 
     def __init__(
         self,
-        judge: str | Judge | Callable[[Problem, str], Any],
+        judge: str | Judge | Callable[..., Any] | Sequence[Callable[..., Any]],
         workers: int = 2,
         deadline: float | None = None,
         memory_bytes: int | None = None,
@@ -52,6 +52,11 @@ class JudgePool:
         )
         self._dispatcher = Dispatcher(self.judge, workers, self.limits)
         self._closing = threading.Lock()
+
+    @property
+    def reads_completion(self) -> bool:
+        """Whether the judge is given whole completions, and not only their answer sections."""
+        return bool(getattr(self.judge, "reads_completion", False))
 
     @property
     def counts(self) -> PoolCounts:
@@ -93,10 +98,20 @@ class BadGold:
 def check_golds(pool: JudgePool, problems: Sequence[Problem]) -> list[BadGold]:
     """The problems whose own gold answer would not be accepted: no policy can ever solve them.
 
-    The gold is given the way a policy gives it, in a box. Programs have tests and no gold.
+    The gold is given the way a policy gives it, in a box; a judge of your own that knows nothing of boxes
+    may accept it bare. Programs have tests and no gold, and where a reward function decides there may be none.
     """
-    golds = [problem for problem in problems if problem.tests is None]
-    verdicts = pool.judge_all((problem, rf"\boxed{{{problem.answer}}}") for problem in golds)
+    own = is_own(pool.judge)
+    golds = [problem for problem in problems if problem.tests is None and (problem.answer or not own)]
+    bad = _refused(pool, golds, r"\boxed{%s}")
+    if not own:
+        return bad
+    bare = {each.problem.id for each in _refused(pool, [each.problem for each in bad], "%s")}
+    return [each for each in bad if each.problem.id in bare]
+
+
+def _refused(pool: JudgePool, golds: Sequence[Problem], form: str) -> list[BadGold]:
+    verdicts = pool.judge_all((problem, form % problem.answer) for problem in golds)
     return [
         BadGold(problem, verdict)
         for problem, verdict in zip(golds, verdicts, strict=True)
