@@ -27,6 +27,8 @@ COMMANDS = {
     "rehearse": "play two steps of a recipe with random weights: memory, hours",
     "eval": "evaluate a run or a model: both directions, adapters, controls",
     "compare": "compare evaluated runs, paired by problem and sample",
+    "view": "look at the duels of runs on a local page, live",
+    "show": "look at the duels of a run in the terminal",
     "judge": "judge answers or programs given as JSON lines",
     "methods": "show the table of methods",
     "doctor": "say what this machine has, what is missing and how to fix it",
