@@ -17,7 +17,6 @@ from agon.runs.files import write_text
 from agon.view import api, details
 from agon.view.library import Library
 from agon.view.server import STATIC, as_json
-from agon.view.words import parse
 
 # In the order of their imports; only the last one does something when it is read.
 MODULES = ("dom", "api", "route", "code", "text", "chart", "list", "filters", "duel", "group", "overview", "compare", "main")
@@ -37,10 +36,7 @@ def collect(library: Library, source: str, words: Mapping[str, str], limit: int)
     run = next(iter(library.runs))
     source = source or next(iter(library.run(run).sources()))
     index = library.index(run, source, wait=1e6)
-    shot, found, searched = library.found(index, parse(words), limit)
-    while searched < 1 and len(found) < limit:
-        shot, found, searched = library.found(index, parse(words), limit)
-    chosen = found[:limit]
+    shot, _, chosen = library.every(index, words, limit)
     facts = api.runs(library, {})["runs"]
     facts[0]["sources"] = [one for one in facts[0]["sources"] if one["name"] == source]
     place = {"run": run, "source": source}
@@ -49,7 +45,7 @@ def collect(library: Library, source: str, words: Mapping[str, str], limit: int)
         "curves": api.curves(library, place),
         "state": {**api.state(library, place), "count": len(chosen), "finished": True},
         "lines": [details.line(index, shot.rows[number]) for number in chosen],
-        "duels": {details.name_of(shot.rows[n]): details.one(index, shot.rows, int(n)) for n in chosen},
+        "duels": {details.name_of(shot.rows[n]): details.one(index, shot.rows, n) for n in chosen},
     }
 
 

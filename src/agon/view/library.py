@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from agon.view.index import Index, Snapshot, cache_folder
 from agon.view.query import select
 from agon.view.search import Search
 from agon.view.sources import Opened, Source
-from agon.view.words import Filter
+from agon.view.words import Filter, parse
 
 MOST_ROWS = 200  # lines of a list in one answer
 SEARCH_SECONDS = 0.4
@@ -102,6 +102,14 @@ class Library:
             self._keep(self._searches, key, search)
         search.go_on(index, enough, SEARCH_SECONDS)
         return shot, np.array(search.found, dtype=np.int32), search.looked / max(1, len(chosen))
+
+    def every(self, index: Index, words: Mapping[str, str], limit: int) -> tuple[Snapshot, int, list[int]]:
+        """The first rows that pass, with how many do, however long the search takes."""
+        wanted = parse(words)
+        shot, found, searched = self.found(index, wanted, limit)
+        while searched < 1 and len(found) < limit:
+            shot, found, searched = self.found(index, wanted, limit)
+        return shot, len(found), found[:limit].tolist()
 
     def _keep(self, place: OrderedDict[tuple[Any, ...], Any], key: tuple[Any, ...], value: Any) -> None:
         with self._lock:

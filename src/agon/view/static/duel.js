@@ -85,9 +85,12 @@ export function earned(side, group) {
 }
 
 export function stretchNodes(stretches, wasShown) {
-  const nodes = stretches.map(([kind, text]) => {
+  const nodes = stretches.flatMap(([kind, whole_], place) => {
+    // The empty lines around a folded part say nothing, and neither do marked ones.
+    const text = place === 0 || stretches[place - 1][0] === "private" ? whole_.replace(/^\n+/, "") : whole_;
+    const lead = /^\s*/.exec(text)[0];
     if (kind === "private") return el("details", { class: "private" }, el("summary", {}, `private reasoning · ${whole(text.length)} characters`), el("div", { class: "text" }, ...textNodes(text)));
-    if (kind === "withheld" && wasShown) return el("span", { class: "withheld", title: "withheld from the rival" }, ...textNodes(text));
+    if (kind === "withheld" && wasShown) return [lead, el("span", { class: "withheld", title: "withheld from the rival" }, ...textNodes(text.slice(lead.length)))];
     return el("span", { class: kind }, ...textNodes(text));
   });
   return el("div", { class: "text body", dir: "ltr" }, nodes.length ? nodes : el("span", { class: "quiet" }, "(empty)"));

@@ -68,7 +68,18 @@ export class DuelList {
     return Math.floor((this.root.scrollTop / Math.max(1, TALLEST - sight)) * Math.max(0, this.total - sight / LINE));
   }
 
+  // Problems of one kind begin with the same words; what tells them apart is shown.
+  sameStart() {
+    const titles = [...new Set([...this.pages.values()].flatMap((page) => (page || []).map((line) => line.title)))];
+    if (titles.length < 3) return 0;
+    let same = titles[0];
+    for (const title of titles) while (!title.startsWith(same)) same = same.slice(0, -1);
+    const end = same.lastIndexOf(" ") + 1;
+    return end >= 24 ? end : 0;
+  }
+
   draw() {
+    const start = this.sameStart();
     const sight = Math.ceil((this.root.clientHeight || 600) / LINE) + 2;
     const first = Math.max(0, this.firstLine() - 1);
     const last = Math.min(this.total, first + sight + 1);
@@ -77,7 +88,7 @@ export class DuelList {
     for (let place = first; place < last; place += 1) {
       const line = this.line(place);
       const top = scaled ? this.root.scrollTop + (place - this.firstLine()) * LINE : place * LINE;
-      const node = line ? lineNode(line, place === this.place) : el("div", { class: "line waiting" }, "…");
+      const node = line ? lineNode(line, place === this.place, start) : el("div", { class: "line waiting" }, "…");
       node.style.top = `${top}px`;
       node.addEventListener("click", () => this.open(place));
       nodes.push(node);
@@ -137,7 +148,7 @@ export class DuelList {
   }
 }
 
-function lineNode(line, isOpen) {
+function lineNode(line, isOpen, start) {
   const sides = [sideNode(line.draft)];
   if (line.challenge) sides.push(el("span", { class: "arrow" }, "→"), sideNode(line.challenge));
   const marks = [...new Set([...line.marks, ...line.draft.marks, ...(line.challenge?.marks || [])])];
@@ -145,7 +156,7 @@ function lineNode(line, isOpen) {
   return el("div", { class: `line o-${line.outcome}${isOpen ? " open" : ""}`, role: "option", "aria-selected": isOpen, "data-id": line.id },
     el("div", { class: "line-top" },
       el("span", { class: "outcome" }, SHORT[line.outcome] || line.outcome),
-      el("span", { class: "title" }, ...visible(line.title || line.problem)),
+      el("span", { class: "title" }, start ? el("span", { class: "quiet" }, "… ") : null, ...visible(line.title.slice(start) || line.problem)),
       el("span", { class: "where" }, line.play ? `${line.play} · ${line.step}` : line.id)),
     el("div", { class: "line-low" }, sides,
       el("span", { class: "marks" }, marks.map((mark) => el("span", { class: "mark" }, mark))),
