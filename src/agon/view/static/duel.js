@@ -49,7 +49,8 @@ function answersNode(duel) {
 const clip = (text) => (text.length > 300 ? `${text.slice(0, 300)}…` : text);
 
 function draftNode(duel) {
-  return el("section", { class: "side-card" }, sideHead("Draft", duel.draft, duel.group.draft, duel.play), stretchNodes(duel.draft.stretches, duel.shown !== null));
+  return el("section", { class: "side-card" }, sideHead("Draft", duel.draft, duel.group.draft, duel.play), stretchNodes(duel.draft.stretches, duel.shown !== null),
+    duel.shown !== null && duel.draft.stretches.some(([kind]) => kind === "withheld") ? el("p", { class: "key quiet" }, el("span", { class: "withheld" }, "marked"), " was withheld from the rival") : null);
 }
 
 function challengeNode(duel) {

@@ -17,7 +17,7 @@ export function groupNode(group, place) {
 function earningsTable(duels, here, to) {
   const head = ["duel", "outcome", "draft", "reward", "advantage", "tokens", "challenge", "reward", "advantage", "tokens"];
   return el("div", { class: "wide" }, el("table", { class: "earnings" },
-    el("thead", {}, el("tr", {}, head.map((name) => el("th", {}, name)))),
+    el("thead", {}, el("tr", {}, head.map((name) => el("th", { class: /reward|advantage|tokens/.test(name) ? "number" : "" }, name)))),
     el("tbody", {}, duels.map((duel) => el("tr", { class: duel.id === here ? "here" : "" },
       el("td", {}, el("a", { href: to(duel.id) }, duel.id)), el("td", {}, el("span", { class: `badge o-${duel.outcome}` }, nameOf(duel.outcome))),
       cells(duel.draft), cells(duel.challenge))))));

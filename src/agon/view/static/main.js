@@ -38,6 +38,7 @@ function counted(told) {
 }
 
 function settled(place) {
+  if (place.page === "compare") return { ...place, run: place.run || runs[0].name };
   const run = runs.find((one) => one.name === place.run) || runs[0];
   const source = run.sources.find((one) => one.name === place.source) || run.sources[0];
   return { ...place, run: run.name, source: source?.name };
@@ -46,10 +47,10 @@ function settled(place) {
 function header(place) {
   const run = runs.find((one) => one.name === place.run);
   const runField = el("select", { "aria-label": "run", onchange: () => go({ page: place.page === "group" ? "duels" : place.page, run: runField.value }) }, runs.map((one) => el("option", { value: one.name, selected: one.name === place.run }, one.name)));
-  const sourceField = el("select", { "aria-label": "source", onchange: () => go({ page: "duels", run: place.run, source: sourceField.value }) }, run.sources.map((one) => el("option", { value: one.name, selected: one.name === place.source }, one.name)));
+  const sourceField = place.page === "compare" ? null : el("select", { "aria-label": "source", onchange: () => go({ page: "duels", run: place.run, source: sourceField.value }) }, run.sources.map((one) => el("option", { value: one.name, selected: one.name === place.source }, one.name)));
   const tab = (name, label) => el("a", { href: link({ page: name, ...(name === "compare" ? {} : based(place)) }), class: place.page === name || (name === "duels" && place.page === "group") ? "tab on" : "tab" }, label);
   put(top, el("span", { class: "brand" }, el("i", { class: "dot-a" }), el("i", { class: "dot-b" }), "agon"),
-    el("span", { class: "choices" }, runField, place.page === "compare" ? null : sourceField),
+    el("span", { class: "choices" }, place.page === "compare" ? null : [runField, sourceField]),
     el("nav", {}, tab("overview", "Overview"), tab("duels", "Duels"), runs.length > 1 ? tab("compare", "Compare") : null),
     el("span", { class: "grow" }), el("span", { id: "live", class: "quiet" }),
     el("button", { class: "plain", id: "theme", title: "light or dark (t)", onclick: turnTheme }, "◐"), el("button", { class: "plain", title: "keys (?)", onclick: showHelp }, "?"));
