@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from agon.cli import main
 from agon.game.transcript import split
 from agon.view.marking import difference, stretches
 from agon.view.plain import plain
+from agon.view.rows import answer_in
 from tests.view import make
 
 PIECES = st.sampled_from(
@@ -32,6 +34,11 @@ def test_what_is_marked_as_shown_is_in_what_was_shown(text: str, dialect: str) -
     marked = [part for kind, part in stretches(text, dialect, shown) if kind == "shown"]
     lines = [line.strip() for part in marked for line in part.split("\n")]
     assert [line for line in lines if line not in shown] == []
+
+
+@given(text=TEXTS, dialect=st.sampled_from(["think", "boxed", "gemma"]), domain=st.sampled_from(["math", "code"]))
+def test_an_answer_is_the_one_of_the_game(text: str, dialect: str, domain: Literal["math", "code"]) -> None:
+    assert answer_in(text, dialect, domain) == split(text, dialect, domain).answer
 
 
 def test_a_box_and_the_lines_without_a_computation_are_withheld() -> None:

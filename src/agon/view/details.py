@@ -13,7 +13,7 @@ from agon.game.transition import transition
 from agon.game.verdict import REASONS
 from agon.view.index import Index
 from agon.view.marking import difference, stretches
-from agon.view.rows import BIT, FLAGS, transcript
+from agon.view.rows import BIT, FLAGS, answer_in
 from agon.view.sources import Seen
 
 ANSWER = 80  # characters of an answer in a list
@@ -100,7 +100,7 @@ def _short(answer: str | None) -> str | None:
 
 
 def _answer(index: Index, duel: Duel, entry: Entry) -> str | None:
-    answer = transcript(entry.rollout.text, index.source.dialect, duel.problem.domain).answer
+    answer = answer_in(entry.rollout.text, index.source.dialect, duel.problem.domain)
     if answer is None:
         return None
     # An answer section of a boxed dialect is the boxes as written.

@@ -1,12 +1,10 @@
 """A duel as one row of 56 bytes: all that a list is filtered and sorted by. The rest is read from its line."""
 
-from functools import lru_cache
-
 import numpy as np
 
-from agon.game.dialects import DIALECTS
+from agon.game.answers import answer_section
+from agon.game.dialects import DIALECTS, dialect
 from agon.game.duel import Entry
-from agon.game.transcript import Transcript, split
 from agon.game.verdict import REASONS
 from agon.view.sources import Seen
 
@@ -53,13 +51,13 @@ class Names:
         return self.names[number] if number < len(self.names) else "other"
 
 
-def fields(seen: Seen, dialect: str | None) -> dict[str, int | float]:
+def fields(seen: Seen, dialect_name: str | None) -> dict[str, int | float]:
     """The row of a duel, but for its place, its problem and its names."""
     duel, draft, challenge = seen.duel, seen.duel.draft, seen.duel.challenge
     flags = _side(draft, "draft") | (BIT["leaked"] if seen.leaked else 0)
     if challenge is not None:
         flags |= BIT["challenged"] | _side(challenge, "challenge")
-        flags |= BIT["copied"] if copied(seen, dialect) else 0
+        flags |= BIT["copied"] if copied(seen, dialect_name) else 0
     return {
         "step": _bounded(duel.step),
         "index": min(_bounded(duel.index), 2**16 - 1),
@@ -87,23 +85,30 @@ def _bounded(number: int) -> int:
     return max(0, min(int(number), LARGEST))
 
 
-def copied(seen: Seen, dialect: str | None) -> bool:
+def copied(seen: Seen, dialect_name: str | None) -> bool:
     """Whether the challenge gave the draft's answer again, spaces aside."""
     duel = seen.duel
     if duel.challenge is None:
         return False
     first, second = (
-        transcript(entry.rollout.text, dialect, duel.problem.domain).answer
+        answer_in(entry.rollout.text, dialect_name, duel.problem.domain)
         for entry in (duel.draft, duel.challenge)
     )
     return bool(first and second and "".join(first.split()) == "".join(second.split()))
 
 
-@lru_cache(maxsize=64)
-def transcript(text: str, dialect: str | None, domain: str) -> Transcript:
-    """A rollout's text, split by its run's dialect, or by the one it is written in where the run names none."""
-    name = dialect or dialect_of(text)
-    return split(text, name, "code" if domain == "code" else "math")
+def answer_in(text: str, dialect_name: str | None, domain: str) -> str | None:
+    """The answer section of a text, as `agon.game.transcript.split` finds it; the rest of it is left undone.
+
+    >>> answer_in("<think>2+2</think>A sum.<answer>4</answer>", "think", "math")
+    '4'
+    """
+    kind = dialect(dialect_name or dialect_of(text))
+    public = text
+    if kind.private:
+        _, closed, rest = text.rpartition(kind.closes)
+        public = (rest if closed else text).partition(kind.opens)[0]
+    return answer_section(public, kind, "code" if domain == "code" else "math")
 
 
 def dialect_of(text: str) -> str:
