@@ -1,9 +1,9 @@
 """How the viewer grows: 10^4, 10^5 and 10^6 duels, in a server process of its own.
 
-    python benchmarks/viewer.py                    about four minutes, and 2 GB of disk for the largest
+    python benchmarks/viewer.py                    some minutes, and 3 GB of disk for the largest
     python benchmarks/viewer.py --sizes 10000
 
-The duels have the size of those of a 0.5B model on GSM8K, about 1.7 kB a line. `first` is a run that was never looked
+The duels are texts of about 700 characters on each side, 2.6 kB a line. `first` is a run that was never looked
 at: seconds from the start of the process to the first lines of its list, and to the whole index. `opens` is any later
 time: to the list with every duel in it. A filter's time is the slowest of those listed in FILTERS, each asked for once;
 a search is for a word that one duel has: to the first answer, and to the end of all texts. `memory` is the most that
@@ -32,7 +32,14 @@ from agon.game.verdict import Verdict
 from agon.runs.folder import Run
 
 GROUP, PROBLEMS = 8, 32  # duels a problem, problems a step
-CONFIG = {"method": "agon", "model": "none", "task": "sums", "dialect": "boxed", "seed": 0, "num_generations": 16}
+CONFIG = {
+    "method": "agon",
+    "model": "none",
+    "task": "sums",
+    "dialect": "boxed",
+    "seed": 0,
+    "num_generations": 16,
+}
 FILTERS: list[dict[str, str]] = [
     {"outcome": "converted"},
     {"outcome": "both-wrong", "mark": "copied"},
@@ -70,19 +77,45 @@ class Line:
 
 def patterns(rng: random.Random, count: int = 400) -> list[str]:
     """Lines of duels with marks for what differs; all outcomes, lengths and verdicts are among them."""
-    words = "adding the apples gives so we multiply them by two and subtract what was eaten on Monday".split()
+    words = [
+        "adding",
+        "the",
+        "apples",
+        "gives",
+        "so",
+        "we",
+        "multiply",
+        "them",
+        "by",
+        "two",
+        "and",
+        "subtract",
+        "what",
+        "was",
+        "eaten",
+        "on",
+        "Monday",
+    ]
 
     def entry(policy: str, right: bool) -> Entry:
         answer = "42" if right else str(rng.choice((7, 7, 9)))
         said = "\n".join(" ".join(rng.choices(words, k=12)) + f" = {rng.randrange(99)}" for _ in range(8))
         cut = rng.random() < 0.03
         rollout = Rollout(
-            f"{said}\nThe answer is \\boxed{{{answer}}}.", rng.randrange(60, 300), "length" if cut else "stop", policy, 3
+            f"{said}\nThe answer is \\boxed{{{answer}}}.",
+            rng.randrange(60, 300),
+            "length" if cut else "stop",
+            policy,
+            3,
         )
         terms = {"correctness": 2.0 * right, "form": 0.5}
-        return Entry(rollout, Verdict(right, "correct" if right else "wrong"), not cut, 2.0 * right + 0.5, 0.3, terms)
+        return Entry(
+            rollout, Verdict(right, "correct" if right else "wrong"), not cut, 2.0 * right + 0.5, 0.3, terms
+        )
 
-    problem = Problem("@problem", "How many apples are left in basket @problem, if half of them are eaten?", "sums", "42")
+    problem = Problem(
+        "@problem", "How many apples are left in basket @problem, if half of them are eaten?", "sums", "42"
+    )
     made = []
     for _ in range(count):
         sides = [entry(name, rng.random() < 0.3) for name in rng.choice(("AB", "BA"))]
@@ -183,7 +216,9 @@ def table(results: list[dict[str, float]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--out", type=Path, help="write the figures as JSON, too")
     arguments = parser.parse_args()

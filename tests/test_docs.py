@@ -79,6 +79,7 @@ def test_the_commands_of_the_readme_run_one_after_another_as_printed(
 ) -> None:
     """In a clean folder. In this process, where torch is loaded once: five seconds a command, otherwise."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shell = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     for line in SHOWN:
         if not HERE.get(needs(line) or "", True):

@@ -13,8 +13,13 @@ from agon.game.verdict import Verdict
 from agon.runs.folder import Run
 
 CONFIG = {
-    **{"method": "agon", "model": "embedded", "task": "sums", "dialect": "think", "seed": 1},
-    **{"num_generations": 8, "learning_rate": 1e-3},
+    "method": "agon",
+    "model": "embedded",
+    "task": "sums",
+    "dialect": "think",
+    "seed": 1,
+    "num_generations": 8,
+    "learning_rate": 1e-3,
 }
 N = 4
 
@@ -27,7 +32,13 @@ def entry(policy: str, answer: str, gold: str, summary: str = "Adding them up.",
     well = split(text, "think").well_formed
     terms = {"correctness": 2.0 * right, "form": 0.5 * well} | given.get("terms", {})
     return Entry(
-        Rollout(text, given.get("length", len(text) // 4), "length" if cut else "stop", policy, given.get("version", 0)),
+        Rollout(
+            text,
+            given.get("length", len(text) // 4),
+            "length" if cut else "stop",
+            policy,
+            given.get("version", 0),
+        ),
         Verdict(right, "correct" if right else given.get("reason", "wrong"), given.get("detail", "")),
         well,
         sum(terms.values()),
@@ -77,7 +88,8 @@ def add(made: Run, steps: Sequence[int], **more: Any) -> None:
                 "step": step + 1,
                 "loss": 0.1,
                 "draft/correct": sum(duel.draft.correct for duel in played) / len(played),
-                "challenge/correct": sum(bool(duel.challenge and duel.challenge.correct) for duel in both) / len(both),
+                "challenge/correct": sum(bool(duel.challenge and duel.challenge.correct) for duel in both)
+                / len(both),
                 "duel/converted": sum(duel.converted for duel in both) / len(both),
                 "duel/corrupted": sum(duel.corrupted for duel in both) / len(both),
                 "draft/length": 20.0,

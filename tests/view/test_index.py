@@ -138,7 +138,13 @@ def test_lines_that_are_no_duels_are_counted_and_passed_over(place: Path) -> Non
     strange = json.loads(good.to_json())
     strange["step"], strange["index"] = -(10**30), 10**30
     strange["draft"]["rollout"]["length"] = 10**40
-    broken = ["nothing", "[]", "{}", '{"problem": 3}', good.to_json().replace('"wrong"', '"odd"').replace("correct", "x")]
+    broken = [
+        "nothing",
+        "[]",
+        "{}",
+        '{"problem": 3}',
+        good.to_json().replace('"wrong"', '"odd"').replace("correct", "x"),
+    ]
     with run.duels().files()[-1].open("a") as file:
         file.write("".join(f"{line}\n" for line in [*broken, json.dumps(strange), good.to_json()]))
         file.write("[" * 100_000 + "\n")

@@ -37,9 +37,18 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     first = make.run(folder / "one", range(6))
     make.run(folder / "two", range(6), seed=5)
     duel = make.duels([6])[0]
-    draft = make.entry("A", "5", "5", text=f"<think>{HOSTILE}</think>{HOSTILE}\n{LONG}\n<answer>5</answer>", detail=HOSTILE)
-    problem = replace(duel.problem, prompt=f"{HOSTILE} What is $\\frac{{1}}{{2}} + x^2$?", id=f"hostile {HOSTILE}", answer="5")
-    challenge = make.entry("B", HOSTILE, "5", text=f"```python\nprint(1) # {HOSTILE}\n```\n<answer>{HOSTILE}</answer>")
+    draft = make.entry(
+        "A", "5", "5", text=f"<think>{HOSTILE}</think>{HOSTILE}\n{LONG}\n<answer>5</answer>", detail=HOSTILE
+    )
+    problem = replace(
+        duel.problem,
+        prompt=f"{HOSTILE} What is $\\frac{{1}}{{2}} + x^2$?",
+        id=f"hostile {HOSTILE}",
+        answer="5",
+    )
+    challenge = make.entry(
+        "B", HOSTILE, "5", text=f"```python\nprint(1) # {HOSTILE}\n```\n<answer>{HOSTILE}</answer>"
+    )
     first.duels().write([replace(duel, problem=problem, draft=draft, shown=HOSTILE, challenge=challenge)])
     return folder
 
@@ -75,7 +84,9 @@ class Page:
         """The value of some JavaScript as soon as it is what is wanted."""
         end = time.monotonic() + seconds
         while True:
-            value = self.js(f"(() => {{ try {{ return {code} }} catch {{ return null }} }})()")  # not drawn yet
+            value = self.js(
+                f"(() => {{ try {{ return {code} }} catch {{ return null }} }})()"
+            )  # not drawn yet
             if value is not None and wanted(value):
                 return value
             assert time.monotonic() < end, f"{code} is {value!r}"
@@ -123,7 +134,9 @@ def test_filter_to_conversions_open_one_and_walk_by_keyboard(page: Page) -> None
     page.press("k")
     page.until("document.querySelector('.duel')?.dataset.id", lambda name: name == ids[1])
     assert page.js("document.querySelector('.line.open').dataset.id") == ids[1]
-    assert "correct" in page.js("document.querySelectorAll('.side-card')[1].querySelector('.verdict').textContent")
+    assert "correct" in page.js(
+        "document.querySelectorAll('.side-card')[1].querySelector('.verdict').textContent"
+    )
     assert "conversion +1" in page.js("document.querySelectorAll('.side-card')[1].textContent")
     page.press(Keys.ESCAPE)
     page.until("!document.querySelector('.duel')")
@@ -146,7 +159,10 @@ def test_the_group_is_one_key_away_and_shows_what_each_earned(page: Page) -> Non
     page.duel()
     page.press("g")
     page.until("document.querySelectorAll('.group .card').length", lambda count: count == 4)
-    rows = page.js("[...document.querySelectorAll('.earnings tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent))")
+    rows = page.js(
+        "[...document.querySelectorAll('.earnings tbody tr')]"
+        ".map((row) => [...row.cells].map((cell) => cell.textContent))"
+    )
     assert [row[0] for row in rows] == ["2.4", "2.5", "2.6", "2.7"]
     assert [row[3] for row in rows] == ["2.5", "0.5", "2.5", "0.5"]
     assert rows[1][7] == "3.5"
@@ -177,8 +193,9 @@ def test_the_overview_draws_curves_and_a_step_leads_to_its_duels(page: Page) -> 
     page.open()
     page.until("document.querySelectorAll('.panel').length", lambda count: count >= 5)
     assert "12 converted" in page.js("document.querySelector('.counts').textContent")
-    box = page.js("(({left, top, width, height}) => [left, top, width, height])(document.querySelector('.chart').getBoundingClientRect())")
-    page.js(f"document.elementFromPoint({box[0] + box[2] - 13}, {box[1] + box[3] / 2}).dispatchEvent(new MouseEvent('click', {{bubbles: true, clientX: {box[0] + box[2] - 13}}}))")
+    picture = page.driver.find_element("css selector", ".chart")
+    aside = picture.size["width"] // 2 - 13  # the last step stands at the right end
+    webdriver.ActionChains(page.driver).move_to_element_with_offset(picture, aside, 0).click().perform()
     page.until("location.hash", lambda link: "step=5" in link)
     page.until("document.querySelector('.list-count')?.textContent", lambda said: said == "8 of 49 duels")
 
@@ -216,7 +233,9 @@ def test_a_hostile_duel_is_text_and_nothing_else(page: Page) -> None:
     page.js("document.querySelector('button.more').click()")
     assert "x" * 199_000 in page.js("document.querySelector('.pane').textContent")
     assert page.js("document.documentElement.scrollWidth <= innerWidth") is True
-    assert page.js("document.querySelectorAll('.pane img, .pane script, .pane a[href^=javascript]').length") == 0
+    assert (
+        page.js("document.querySelectorAll('.pane img, .pane script, .pane a[href^=javascript]').length") == 0
+    )
     page.open("#/group?run=one&source=training&id=6.0")
     page.until("document.querySelector('.group .card')")
     assert page.js("window.owned ?? null") is None
@@ -247,7 +266,10 @@ def test_the_page_is_dark_where_the_system_is_and_when_asked(page: Page) -> None
     page.js("localStorage.clear()")
 
 
-@pytest.mark.parametrize("link", ["", LIST, f"{LIST}&id=1.1", f"{LIST}&id=6.0", "#/group?run=one&source=training&id=1.1", "#/compare"])
+@pytest.mark.parametrize(
+    "link",
+    ["", LIST, f"{LIST}&id=1.1", f"{LIST}&id=6.0", "#/group?run=one&source=training&id=1.1", "#/compare"],
+)
 def test_nothing_is_wider_than_a_phone(link: str, page: Page) -> None:
     size(page.driver, 390, 844)
     page.open(link)
@@ -295,5 +317,3 @@ def test_the_modules_of_the_page_share_no_name() -> None:
     names = re.findall(r"^(?:async )?(?:const|let|function|class) \{? ?(\w+)", bundle(), re.MULTILINE)
     assert sorted(set(names)) == sorted(names)
     assert re.findall(r"^(?:import|export) .*", bundle(), re.MULTILINE) == []
-
-

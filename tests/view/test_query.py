@@ -77,7 +77,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("words", TESTS, ids=lambda words: "&".join("=".join(word) for word in words).encode("unicode_escape").decode())
+@pytest.mark.parametrize(
+    "words",
+    TESTS,
+    ids=lambda words: "&".join("=".join(word) for word in words).encode("unicode_escape").decode(),
+)
 @pytest.mark.parametrize("sort", ["newest", "oldest"])
 def test_a_filter_finds_what_its_words_say(words: tuple[tuple[str, str], ...], sort: str, run: Path) -> None:
     library = Library(open_runs([run]), cached=False)
@@ -132,6 +136,8 @@ def test_pages_of_a_list_join_to_the_whole_list(run: Path) -> None:
         ({"search": "x" * 2001}, "search has 2001 characters"),
     ],
 )
-def test_words_that_make_no_filter_are_refused_with_what_is_allowed(words: dict[str, str], sentence: str) -> None:
+def test_words_that_make_no_filter_are_refused_with_what_is_allowed(
+    words: dict[str, str], sentence: str
+) -> None:
     with pytest.raises(InputError, match=sentence.replace("?", r"\?")):
         parse(words)

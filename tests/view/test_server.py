@@ -59,7 +59,7 @@ HERE = {"run": "one", "source": "training"}
 
 def test_every_question_is_answered(viewer: Viewer) -> None:
     extra = {
-        **dict.fromkeys(("duel", "raw", "group", "neighbours"), {"id": "1.3"}),
+        **{key: {"id": "1.3"} for key in ("duel", "raw", "group", "neighbours")},
         "compare": {"runs": "one|two", "source": "training"},
     }
     for question in QUESTIONS:
@@ -72,7 +72,11 @@ def test_a_list_says_what_its_duels_are(viewer: Viewer) -> None:
     assert told["total"] == len(told["lines"]) == 3 * 2
     assert {line["outcome"] for line in told["lines"]} == {"converted"}
     line = told["lines"][0]
-    assert (line["draft"]["correct"], line["challenge"]["correct"], line["challenge"]["reward"]) == (False, True, 3.5)
+    assert (line["draft"]["correct"], line["challenge"]["correct"], line["challenge"]["reward"]) == (
+        False,
+        True,
+        3.5,
+    )
 
 
 def test_a_duel_has_its_texts_marked_and_its_group(viewer: Viewer) -> None:
@@ -112,8 +116,22 @@ def test_curves_tell_the_roles_apart(viewer: Viewer) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        *("/../secret.txt", "/..%2fsecret.txt", "/%2e%2e/secret.txt", "/katex/../../server.py", "//etc/passwd"),
-        *("/etc/passwd", "/static/main.js", "/main.js/", "/MAIN.JS", "/katex", "/katex/LICENSE/..", "/main.js%00.css"),
+        *(
+            "/../secret.txt",
+            "/..%2fsecret.txt",
+            "/%2e%2e/secret.txt",
+            "/katex/../../server.py",
+            "//etc/passwd",
+        ),
+        *(
+            "/etc/passwd",
+            "/static/main.js",
+            "/main.js/",
+            "/MAIN.JS",
+            "/katex",
+            "/katex/LICENSE/..",
+            "/main.js%00.css",
+        ),
         *("/./main.js", "\\..\\secret.txt", "http://127.0.0.1/main.js", "*"),
     ],
 )
@@ -122,7 +140,9 @@ def test_no_path_leads_out_of_the_page(path: str, viewer: Viewer) -> None:
     assert (status, body) == (404, b"")
 
 
-@pytest.mark.parametrize("name", ["../secret", "one/../../secret", "/etc", "", "training/../one", "one\0", "three"])
+@pytest.mark.parametrize(
+    "name", ["../secret", "one/../../secret", "/etc", "", "training/../one", "one\0", "three"]
+)
 def test_no_name_leads_out_of_the_runs_that_were_opened(name: str, viewer: Viewer) -> None:
     for words in ({"run": name, "source": "training"}, {"run": "one", "source": name}):
         status, told = ask(viewer, "duels", **words)
@@ -132,7 +152,15 @@ def test_no_name_leads_out_of_the_runs_that_were_opened(name: str, viewer: Viewe
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:80", "", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.7", "[::2]"],
+    [
+        "evil.example",
+        "evil.example:80",
+        "",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "10.0.0.7",
+        "[::2]",
+    ],
 )
 def test_a_foreign_name_for_this_machine_is_refused(host: str, viewer: Viewer) -> None:
     assert get(viewer, "/api/runs", Host=host)[0] == 421
@@ -144,7 +172,9 @@ def test_a_name_of_our_own_is_not(host: str, viewer: Viewer) -> None:
     assert get(viewer, "/api/runs", Host=host)[0] == 200
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1", "http://127.0.0.1:1", ""])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "https://127.0.0.1", "http://127.0.0.1:1", ""]
+)
 def test_a_foreign_origin_is_refused(origin: str, viewer: Viewer) -> None:
     assert get(viewer, "/api/runs", Origin=origin)[0] == 403
 
@@ -193,7 +223,15 @@ def test_every_answer_carries_the_policy(viewer: Viewer) -> None:
 
 def test_the_page_has_no_way_to_turn_text_into_markup() -> None:
     ours = [path for path in STATIC.glob("*") if path.is_file()]
-    sinks = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "DOMParser")
+    sinks = (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "new Function",
+        "DOMParser",
+    )
     outside = ("http://", "https://", "//cdn", "@import")
     found = [
         (path.name, word)

@@ -16,7 +16,20 @@ from agon.view.rows import answer_in
 from tests.view import make
 
 PIECES = st.sampled_from(
-    ["<think>", "</think>", "<answer>", "</answer>", r"\boxed{4}", "x = 4", "words", "\n", " ", "```python\n", "```\n", "é"]
+    [
+        "<think>",
+        "</think>",
+        "<answer>",
+        "</answer>",
+        r"\boxed{4}",
+        "x = 4",
+        "words",
+        "\n",
+        " ",
+        "```python\n",
+        "```\n",
+        "é",
+    ]
 )
 TEXTS = st.lists(PIECES, max_size=14).map("".join)
 
@@ -36,7 +49,9 @@ def test_what_is_marked_as_shown_is_in_what_was_shown(text: str, dialect: str) -
     assert [line for line in lines if line not in shown] == []
 
 
-@given(text=TEXTS, dialect=st.sampled_from(["think", "boxed", "gemma"]), domain=st.sampled_from(["math", "code"]))
+@given(
+    text=TEXTS, dialect=st.sampled_from(["think", "boxed", "gemma"]), domain=st.sampled_from(["math", "code"])
+)
 def test_an_answer_is_the_one_of_the_game(text: str, dialect: str, domain: Literal["math", "code"]) -> None:
     assert answer_in(text, dialect, domain) == split(text, dialect, domain).answer
 
@@ -56,7 +71,13 @@ def test_a_difference_holds_both_answers(first: str, second: str) -> None:
     assert (before, after) == ((first, second) if lines else (first.strip(), second.strip()))
 
 
-@given(st.text(st.sampled_from([*map(chr, range(0x110)), *map(chr, range(0x2000, 0x2070)), "\ufeff", "\ud800", "é", "漢"])))
+@given(
+    st.text(
+        st.sampled_from(
+            [*map(chr, range(0x110)), *map(chr, range(0x2000, 0x2070)), "\ufeff", "\ud800", "é", "漢"]
+        )
+    )
+)
 def test_no_text_commands_a_terminal(text: str) -> None:
     clean = plain(text)
     assert not any(ord(letter) < 32 and letter not in "\n\t" for letter in clean)
@@ -69,7 +90,13 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202e[bold red]not markup[/bold red] :
 def test_show_prints_hostile_duels_as_text(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = make.run(place, range(1))
     duel = make.duels([1])[0]
-    evil = make.entry(HOSTILE, HOSTILE, "1", text=f"<think>{HOSTILE}</think>{HOSTILE}<answer>{HOSTILE}</answer>", detail=HOSTILE)
+    evil = make.entry(
+        HOSTILE,
+        HOSTILE,
+        "1",
+        text=f"<think>{HOSTILE}</think>{HOSTILE}<answer>{HOSTILE}</answer>",
+        detail=HOSTILE,
+    )
     problem = replace(duel.problem, prompt=HOSTILE, id=HOSTILE)
     run.duels().write([replace(duel, problem=problem, draft=evil, challenge=evil, shown=HOSTILE)])
     assert main(["show", str(place)]) == 0

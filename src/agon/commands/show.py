@@ -23,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--private", action="store_true", help="with --duel: the private reasoning, too")
     parser.add_argument("--source", default="", help="training, or the name of an evaluation")
     parser.add_argument("--limit", type=whole(1, 10000), default=20, help="how many to list (default: 20)")
-    parser.add_argument("--json", action="store_true", help="one JSON line per duel, as the run's file has it")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON line per duel, as the run's file has it"
+    )
     add_filter(parser)
 
 

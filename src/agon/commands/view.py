@@ -31,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="127.0.0.1",
         help="the address to listen on; whoever reaches it reads the runs (default: 127.0.0.1)",
     )
-    parser.add_argument("--export", metavar="FILE", help="write one HTML page with the duels asked for, and end")
+    parser.add_argument(
+        "--export", metavar="FILE", help="write one HTML page with the duels asked for, and end"
+    )
     parser.add_argument("--eval-log", metavar="FILE", help="write them as a log of inspect_ai, and end")
     parser.add_argument(
         "--limit", type=whole(1, 20000), default=500, help="duels to write at most (default: 500)"

@@ -157,14 +157,14 @@ def _read_draft(index: Index, duel: Duel, drafts: int) -> int | None:
     return read if read != duel.index else None
 
 
-def _shown_of_draft(
-    index: Index, rows: np.ndarray, group: np.ndarray, number: int, seen: Seen
-) -> str | None:
+def _shown_of_draft(index: Index, rows: np.ndarray, group: np.ndarray, number: int, seen: Seen) -> str | None:
     """What was shown of this draft: to its own challenger, or to the one that read it in its stead."""
     duel, method = seen.duel, index.source.method
     if method is None or _read_draft(index, duel, len(group)) is None:
         return duel.shown
-    readers = [each for each in group if method.draft_read(int(rows[each]["index"]), len(group)) == duel.index]
+    readers = [
+        each for each in group if method.draft_read(int(rows[each]["index"]), len(group)) == duel.index
+    ]
     return index.seen(rows[readers[0]]).duel.shown if readers else None
 
 

@@ -19,7 +19,21 @@ from agon.view.library import Library
 from agon.view.server import STATIC, as_json
 
 # In the order of their imports; only the last one does something when it is read.
-MODULES = ("dom", "api", "route", "code", "text", "chart", "list", "filters", "duel", "group", "overview", "compare", "main")
+MODULES = (
+    "dom",
+    "api",
+    "route",
+    "code",
+    "text",
+    "chart",
+    "list",
+    "filters",
+    "duel",
+    "group",
+    "overview",
+    "compare",
+    "main",
+)
 
 
 def write_page(library: Library, source: str, words: Mapping[str, str], limit: int, target: Path) -> int:
@@ -76,7 +90,9 @@ def bundle() -> str:
     parts = []
     for name in MODULES:
         text = re.sub(r'^import .* from "\./\w+\.js";\n', "", _static(f"{name}.js"), flags=re.MULTILINE)
-        parts.append(re.sub(r"^export (?=(?:async )?(?:function|const|let|class)\b)", "", text, flags=re.MULTILINE))
+        parts.append(
+            re.sub(r"^export (?=(?:async )?(?:function|const|let|class)\b)", "", text, flags=re.MULTILINE)
+        )
     return "\n".join(parts)
 
 

@@ -104,7 +104,9 @@ class Index:
             line = bytes_at(self.path(int(row["file"])), int(row["offset"]), int(row["length"]))
             return self.source.read(line)[int(row["sub"])]
         except (*BROKEN, IndexError) as error:
-            raise InputError("This duel is no longer in the run's files: it was cut off or deleted.") from error
+            raise InputError(
+                "This duel is no longer in the run's files: it was cut off or deleted."
+            ) from error
 
     # Building
 
@@ -117,7 +119,8 @@ class Index:
             self._where = {**self._where, **paths}
             self._drop_what_is_gone(paths)
             self._unread = sum(
-                max(0, path.stat().st_size - self._files[self._file(name)].read) for name, path in paths.items()
+                max(0, path.stat().st_size - self._files[self._file(name)].read)
+                for name, path in paths.items()
             )
             for name, path in paths.items():
                 self._read_on(self._file(name), path)
@@ -185,10 +188,15 @@ class Index:
                 values = fields(seen, self.source.dialect)
                 duel = seen.duel
                 values |= {
-                    **{"offset": offset, "length": length, "file": number, "sub": sub},
+                    "offset": offset,
+                    "length": length,
+                    "file": number,
+                    "sub": sub,
                     "problem": self._problem(duel.problem.id, duel.problem.prompt),
                     "drafter": self.policies.number(duel.draft.rollout.policy),
-                    "challenger": self.policies.number(duel.challenge.rollout.policy) if duel.challenge else 0,
+                    "challenger": self.policies.number(duel.challenge.rollout.policy)
+                    if duel.challenge
+                    else 0,
                     "play": self.plays.number(seen.play),
                     "ordinal": self._ordinals.get(int(values["step"]), 0),
                 }
@@ -239,7 +247,9 @@ class Index:
             problems = list(_problems(cache / "problems.jsonl", int(meta["problems"])))
             files = [File(**file) for file in meta["files"]]
             whole = len(rows) == meta["rows"] and len(problems) == meta["problems"]
-            known = not len(rows) or (rows["problem"].max() < len(problems) and rows["file"].max() < len(files))
+            known = not len(rows) or (
+                rows["problem"].max() < len(problems) and rows["file"].max() < len(files)
+            )
             if meta["version"] != VERSION or not whole or not known:
                 return
             policies, plays = Names(list(meta["policies"])), Names(list(meta["plays"]))
@@ -260,13 +270,19 @@ class Index:
         if (rows, problems) == (self._count, len(self.problems)) and rows:
             return
         meta: dict[str, Any] = {
-            **{"version": VERSION, "rows": self._count, "problems": len(self.problems)},
+            "version": VERSION,
+            "rows": self._count,
+            "problems": len(self.problems),
             "files": [asdict(file) for file in self._files],
-            **{"policies": self.policies.names, "plays": self.plays.names},
-            **{"unreadable": self._unreadable, "generation": self._generation},
+            "policies": self.policies.names,
+            "plays": self.plays.names,
+            "unreadable": self._unreadable,
+            "generation": self._generation,
         }
         try:
-            _write_from(self._cache / "rows.bin", rows * ROW.itemsize, self._rows[rows : self._count].tobytes())
+            _write_from(
+                self._cache / "rows.bin", rows * ROW.itemsize, self._rows[rows : self._count].tobytes()
+            )
             lines = "".join(json.dumps(problem) + "\n" for problem in self.problems[problems:])
             if problems:
                 with (self._cache / "problems.jsonl").open("a", encoding="utf-8") as file:
@@ -277,7 +293,9 @@ class Index:
             fresh.write_text(json.dumps(meta), "utf-8")
             fresh.replace(self._cache / "meta.json")
         except OSError:
-            self._cache = None  # a full disk: the index goes on in memory (what was unpacked stays where it is)
+            self._cache = (
+                None  # a full disk: the index goes on in memory (what was unpacked stays where it is)
+            )
             return
         self._stored = (self._count, len(self.problems))
 

@@ -45,7 +45,9 @@ def write_log(library: Library, source: str, words: Mapping[str, str], limit: in
             output=ModelOutput.from_content(str(facts["model"]), list(texts.values())[-1]),
             scores={
                 name: Score(
-                    value="C" if side["correct"] else "I", answer=side["answer"], explanation=side["detail"] or side["reason"]
+                    value="C" if side["correct"] else "I",
+                    answer=side["answer"],
+                    explanation=side["detail"] or side["reason"],
                 )
                 for name, side in sides.items()
             },

@@ -1,5 +1,6 @@
 """A run at a glance: its facts, its curves, its evaluations. Steps count from 0, as the duels' steps do."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ def facts(opened: Opened) -> Plain:
     config = opened.config
     told = {key: config.get(key) for key in ("method", "model", "task", "seed", "learning_rate")}
     summary = opened.run.read_summary() if opened.trained else {}
-    steps = opened.run.read_metrics()[-1:] if opened.trained else []
+    steps = _metrics(opened)[-1:] if opened.trained else []
     return {
         "name": opened.name,
         "trained": opened.trained,
@@ -30,7 +31,7 @@ def facts(opened: Opened) -> Plain:
         "policies": opened.method.policies if opened.method else None,
         "formula": opened.method.formula if opened.method else None,
         "finished": bool(summary.get("finished")) if opened.trained else True,
-        "step": int(steps[0]["step"]) if steps else 0,
+        "step": steps[0]["step"] if steps else 0,
         "max_steps": summary.get("max_steps"),
         "seconds": summary.get("seconds"),
         "note": opened.run.read_note(),
@@ -39,17 +40,15 @@ def facts(opened: Opened) -> Plain:
 
 def curves(opened: Opened, index: Index | None) -> list[Plain]:
     """Panels of lines over the steps; those that have no point are left out."""
-    lines = [line for line in opened.run.read_metrics() if "loss" in line]
+    lines = [line for line in _metrics(opened) if "loss" in line]
     method = opened.method
 
     def series(key: str, steps: Iterable[Plain] = lines) -> Points:
-        return [
-            (int(line["step"]) - 1, float(line[key])) for line in steps if isinstance(line.get(key), int | float)
-        ]
+        return [(line["step"] - 1, float(line[key])) for line in steps if _is_number(line.get(key))]
 
     def played(policy: str, role: int) -> list[Plain]:
         """The steps at which a policy had this role: 0 drafts, 1 challenges."""
-        return [line for line in lines if method and method.players(int(line["step"]) - 1)[role] == policy]
+        return [line for line in lines if method and method.players(line["step"] - 1)[role] == policy]
 
     policies = ("A", "B") if method and method.policies == 2 else ("A",)
     right = [_line(f"{name} drafts", series("draft/correct", played(name, 0)), name) for name in policies]
@@ -77,7 +76,7 @@ def curves(opened: Opened, index: Index | None) -> list[Plain]:
             "Reward by term",
             REWARD,
             [
-                _line(_term(key), series(key), key.split("/")[-1], dashed=key.startswith("draft"))
+                _line(_term(key), series(key), key.split("/")[-1], dashed=key.startswith("challenge"))
                 for key in terms
             ],
         ),
@@ -122,7 +121,7 @@ def _panel(title: str, unit: str, lines: Sequence[Plain]) -> Plain:
     return {"title": title, "unit": unit, "lines": [line for line in lines if line["points"]]}
 
 
-FIGURES = ("pass@1", "ci95", "n", "samples", "converted", "corrupted", "leaked", "truncated", "malformed")
+FIGURES = ("pass@1", "n", "samples", "converted", "corrupted", "leaked", "truncated", "malformed")
 
 
 def evaluations(opened: Opened) -> list[Plain]:
@@ -132,7 +131,7 @@ def evaluations(opened: Opened) -> list[Plain]:
         if source.evaluation is None:
             continue
         result = _result(source.evaluation)
-        arms = result.get("arms")
+        arms = _mapping(result.get("arms"))
         found.append(
             {
                 "name": name,
@@ -141,10 +140,11 @@ def evaluations(opened: Opened) -> list[Plain]:
                 "arms": [
                     {
                         "name": arm,
-                        **{key: figures.get(key) for key in FIGURES},
-                        "tokens": (figures.get("tokens") or {}).get("total"),
+                        **{key: _figure(figures.get(key)) for key in FIGURES},
+                        "ci95": _interval(figures.get("ci95")),
+                        "tokens": _figure(_mapping(figures.get("tokens")).get("total")),
                     }
-                    for arm, figures in (arms.items() if isinstance(arms, dict) else ())
+                    for arm, figures in arms.items()
                     if isinstance(figures, dict)
                 ],
             }
@@ -157,3 +157,25 @@ def _result(evaluation: EvaluationFolder) -> Plain:
         return evaluation.read_result()
     except InputError:
         return {}
+
+
+def _metrics(opened: Opened) -> list[Plain]:
+    """The lines that name their step."""
+    return [line for line in opened.run.read_metrics() if type(line["step"]) is int]
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _figure(value: Any) -> float | None:
+    """A figure of a file that anybody may have written."""
+    return value if _is_number(value) else None
+
+
+def _interval(value: Any) -> list[float] | None:
+    return value if isinstance(value, list) and len(value) == 2 and all(map(_is_number, value)) else None
+
+
+def _mapping(value: Any) -> Plain:
+    return value if isinstance(value, dict) else {}

@@ -26,7 +26,9 @@ def select(index: Index, rows: np.ndarray, wanted: Filter) -> np.ndarray:
     for name in ("reward", "length"):
         limits: Range | None = getattr(wanted, name)
         if limits:
-            passing &= _either(rows, wanted.role, lambda side, n=name, x=limits: _within(rows[f"{side}_{n}"], x))
+            passing &= _either(
+                rows, wanted.role, lambda side, n=name, x=limits: _within(rows[f"{side}_{n}"], x)
+            )
     if wanted.problem:
         passing &= _problem(index, rows, wanted.problem)
     if wanted.play:
@@ -40,7 +42,11 @@ def _has(flags: np.ndarray, name: str) -> np.ndarray:
 
 
 def outcome_of(flags: np.ndarray, name: str) -> np.ndarray:
-    draft, challenge, both = _has(flags, "draft right"), _has(flags, "challenge right"), _has(flags, "challenged")
+    draft, challenge, both = (
+        _has(flags, "draft right"),
+        _has(flags, "challenge right"),
+        _has(flags, "challenged"),
+    )
     if name in ("right", "wrong"):
         final = np.where(both, challenge, draft)
         return final if name == "right" else ~final
@@ -89,7 +95,9 @@ def _problem(index: Index, rows: np.ndarray, asked: str) -> np.ndarray:
     if number is not None:
         return rows["problem"] == number
     low = asked.lower()
-    named = np.array([low in name.lower() or low in title.lower() for name, title in index.problems], dtype=bool)
+    named = np.array(
+        [low in name.lower() or low in title.lower() for name, title in index.problems], dtype=bool
+    )
     return named[rows["problem"]] if len(named) else np.zeros(len(rows), dtype=bool)
 
 

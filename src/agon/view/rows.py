@@ -118,6 +118,8 @@ def dialect_of(text: str) -> str:
     ('think', 'boxed')
     """
     marked = [
-        name for name, kind in DIALECTS.items() if kind.private and (kind.opens in text or kind.closes in text)
+        name
+        for name, kind in DIALECTS.items()
+        if kind.private and (kind.opens in text or kind.closes in text)
     ]
     return marked[0] if marked else "think" if "<answer>" in text else "boxed"

@@ -80,6 +80,12 @@ class Search:
 def holds(seen: Seen, small: str) -> bool:
     """Whether any text of a duel has these words, given in small letters."""
     duel = seen.duel
-    texts = [duel.problem.id, duel.problem.prompt, duel.problem.answer, duel.draft.rollout.text, duel.shown or ""]
+    texts = [
+        duel.problem.id,
+        duel.problem.prompt,
+        duel.problem.answer,
+        duel.draft.rollout.text,
+        duel.shown or "",
+    ]
     texts += [duel.challenge.rollout.text] if duel.challenge else []
     return any(small in text.lower() for text in texts)

@@ -31,8 +31,11 @@ STATIC = Path(__file__).parent / "static"
 LONGEST_REQUEST = 8192  # characters of a path with its query
 MOST_WORDS = 40
 KINDS = {
-    **{".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8"},
-    **{".js": "text/javascript; charset=utf-8", ".woff2": "font/woff2", ".svg": "image/svg+xml"},
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".woff2": "font/woff2",
+    ".svg": "image/svg+xml",
 }
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -68,12 +71,14 @@ class Viewer(ThreadingHTTPServer):
         try:
             super().__init__((host, port), Handler)
         except (OSError, OverflowError) as error:
-            raise InputError(f"Port {port} of '{host}' cannot be used ({error}): choose another --port.") from error
+            raise InputError(
+                f"Port {port} of '{host}' cannot be used ({error}): choose another --port."
+            ) from error
 
     @property
     def url(self) -> str:
         host, port = self.server_address[:2]
-        shown = f"[{str(host)}]" if ":" in str(host) else str(host)
+        shown = f"[{host!s}]" if ":" in str(host) else str(host)
         return f"http://{shown}:{port}/"
 
     def is_ours(self, host: str) -> bool:
@@ -150,7 +155,10 @@ class Handler(BaseHTTPRequestHandler):
             told, status = {"error": str(error)}, HTTPStatus.BAD_REQUEST
         except Exception:
             traceback.print_exc(file=sys.stderr)
-            told, status = {"error": "The viewer failed; its terminal says how."}, HTTPStatus.INTERNAL_SERVER_ERROR
+            told, status = (
+                {"error": "The viewer failed; its terminal says how."},
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+            )
         self._send(status, as_json(told), "application/json")
 
     def _send(self, status: HTTPStatus, content: bytes, kind: str = "text/plain; charset=utf-8") -> None:

@@ -12,24 +12,37 @@ from rich.text import Text
 from agon.view.plain import plain
 
 Plain = dict[str, Any]
-COLOURS = {"converted": "green", "corrupted": "red", "both-right": "blue", "right": "blue", "A": "blue", "B": "yellow"}
+COLOURS = {
+    "converted": "green",
+    "corrupted": "red",
+    "both-right": "blue",
+    "right": "blue",
+    "A": "blue",
+    "B": "yellow",
+}
 STRETCHES = {"withheld": "black on yellow", "private": "dim"}
 LONGEST = 4000  # characters of a text, unless all of it is asked for
 
 
-def overview(facts: Plain, outcomes: dict[str, int], evaluations: Sequence[Plain]) -> Iterator[RenderableType]:
+def overview(
+    facts: Plain, outcomes: dict[str, int], evaluations: Sequence[Plain]
+) -> Iterator[RenderableType]:
     """What a run is and how its duels ended."""
-    told = [f"{key} {facts[key]}" for key in ("method", "model", "task", "seed") if facts.get(key) is not None]
+    told = [
+        f"{key} {facts[key]}" for key in ("method", "model", "task", "seed") if facts.get(key) is not None
+    ]
     yield Text(plain(f"{facts['name']}: {', '.join(told)}"), style="bold")
     total = sum(outcomes.values())
     if total:
         line = Text()
         for name, count in outcomes.items():
-            line.append(f"{count:,} {name.replace('-', ' ')} ({100 * count / total:.1f}%)   ", COLOURS.get(name, ""))
+            line.append(
+                f"{count:,} {name.replace('-', ' ')} ({100 * count / total:.1f}%)   ", COLOURS.get(name, "")
+            )
         yield line
     for one in evaluations:
         headline = next((arm for arm in one["arms"] if arm["name"] == one["headline"]), None)
-        if headline and headline["ci95"]:
+        if headline and headline["ci95"] and headline["pass@1"] is not None:
             low, high = headline["ci95"]
             yield Text(
                 plain(
@@ -98,7 +111,10 @@ def one(duel: Plain, private: bool = False) -> Iterator[RenderableType]:
     where = f"{duel['play']}, sample {duel['step']}" if duel["play"] else f"step {duel['step']}"
     place = f"{duel['group']['place']} of {duel['group']['size']} in its group"
     marks = "".join(f", {mark}" for mark in duel["marks"])
-    yield Rule(Text(plain(f"duel {duel['id']}: {duel['outcome'].replace('-', ' ')}{marks}; {where}, {place}")), align="left")
+    yield Rule(
+        Text(plain(f"duel {duel['id']}: {duel['outcome'].replace('-', ' ')}{marks}; {where}, {place}")),
+        align="left",
+    )
     yield Text(plain(f"Problem {duel['problem']['id']}" + _gold(duel)), style="bold")
     yield _body(duel["problem"]["prompt"] or "(an evaluation keeps the problem's name, not its text)")
     yield from _entry("Draft", duel["draft"], bool(duel["play"]), private)
@@ -141,7 +157,11 @@ def _body(text: str) -> RenderableType:
 
 def _clipped(text: str) -> str:
     clean = plain(text)
-    return clean if len(clean) <= LONGEST else f"{clean[:LONGEST]}\n[… {len(clean) - LONGEST:,} characters more]\n"
+    return (
+        clean
+        if len(clean) <= LONGEST
+        else f"{clean[:LONGEST]}\n[… {len(clean) - LONGEST:,} characters more]\n"
+    )
 
 
 def screen() -> Console:
