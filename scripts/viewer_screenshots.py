@@ -1,7 +1,7 @@
 """The pictures of the viewer in README and docs: real runs, in Chromium.
 
-    python scripts/viewer_screenshots.py                 trains the demo for 24 steps first, about three minutes
-    python scripts/viewer_screenshots.py --demo RUN      with a demo run that is there
+    python -m scripts.viewer_screenshots                 trains the demo for 24 steps first, about three minutes
+    python -m scripts.viewer_screenshots --demo RUN      with a demo run that is there
 
 The overview and the comparison show the committed runs of the small real model (docs/results/qwen2.5-coder-0.5b), whose
 evaluations keep answers without texts; duels and groups are the demo's.
@@ -44,7 +44,6 @@ def pictures(duel: str) -> list[Picture]:
     one = f"#/duels?{demo}&outcome=converted&id={duel}"
     return [
         Picture("viewer-duel", one, ".duel .body"),
-        Picture("viewer-duel-dark", one, ".duel .body", dark=True),
         Picture("viewer-group", f"#/group?{demo}&id={duel}", ".card .body"),
         Picture("viewer-overview", "#/overview?run=agon-s0-lr3e-4", ".evaluation"),
         Picture(
@@ -87,7 +86,10 @@ def take(demo: Path, out: Path) -> None:
             browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
             browser.get("about:blank")
             browser.get(viewer.url + picture.link)
+            until = time.monotonic() + 60
             while not browser.execute_script("return document.querySelector(arguments[0])", picture.drawn):
+                if time.monotonic() > until:
+                    sys.exit(f"{picture.name} was not drawn: there is no {picture.drawn}.")
                 time.sleep(0.05)
             browser.execute_async_script("document.fonts.ready.then(() => setTimeout(arguments[0], 600))")
             browser.save_screenshot(str(out / f"{picture.name}.png"))

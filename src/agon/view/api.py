@@ -15,6 +15,7 @@ from agon.view.index import Index
 from agon.view.library import Library
 from agon.view.pairing import paired
 from agon.view.rows import BIT
+from agon.view.sources import TRAINING
 from agon.view.words import WORDS, parse
 
 Words = Mapping[str, str]
@@ -100,7 +101,7 @@ def group(library: Library, words: Words) -> Plain:
 def curves(library: Library, words: Words) -> Plain:
     """The panels of a run and the figures of its evaluations."""
     run = library.run(words.get("run", ""))
-    index = library.index(run.name, "training") if run.trained else None
+    index = library.index(run.name, TRAINING) if TRAINING in run.sources() else None
     return {
         "facts": overview.facts(run),
         "panels": overview.curves(run, index) if run.trained else [],
@@ -132,7 +133,9 @@ def compare(library: Library, words: Words) -> Plain:
     indexes = [library.index(name, words.get("source", "")) for name in names]
     pairs = paired(indexes, parse(_filter(words)), differ=words.get("differ") == "1")
     first = _whole(words, "from", 0)
-    return {"runs": names, "total": len(pairs), "from": first, "pairs": pairs[first : first + MOST_PAIRS]}
+    unread = sum(index.snapshot().unread for index in indexes)
+    page = pairs[first : first + MOST_PAIRS]
+    return {"runs": names, "total": len(pairs), "from": first, "unread": unread, "pairs": page}
 
 
 def _index(library: Library, words: Words) -> Index:

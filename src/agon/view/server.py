@@ -16,6 +16,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -124,7 +125,8 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._send(HTTPStatus.NOT_FOUND, b"")
 
-    do_HEAD = do_GET
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
     def _refused(self) -> HTTPStatus | None:
         if len(self.path) > LONGEST_REQUEST:
@@ -172,10 +174,8 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def handle(self) -> None:
-        try:
+        with suppress(ConnectionError, TimeoutError):  # the page was closed
             super().handle()
-        except (ConnectionError, TimeoutError):
-            pass  # the page was closed
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: a page that polls would fill a terminal."""

@@ -142,7 +142,8 @@ class Opened:
     def sources(self) -> dict[str, Source]:
         """The sources by name, the training first. Read anew each time: an evaluation may have begun."""
         found: list[Source] = []
-        if self.trained:
+        # A copy without its duels has nothing to list; a run that is going may have none yet.
+        if self.trained and (self.run.duels().files() or not self.run.finished()):
             found.append(
                 Source(TRAINING, "training", _known(self.config.get("dialect")), self.method, self.run)
             )

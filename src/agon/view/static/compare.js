@@ -19,10 +19,19 @@ export async function compareNode(place, runs) {
     root.append(el("p", { class: "none" }, "These runs have no series in common."));
     return root;
   }
-  const told = await ask("compare", { runs: names.join("|"), source, play: place.play, differ: place.differ });
+  const told = await wholeAnswer({ runs: names.join("|"), source, play: place.play, differ: place.differ });
   root.append(el("p", { class: "quiet" }, `${whole(told.total)} problems${place.differ === "1" ? " on which they differ" : " that all of them played"}${told.total > told.pairs.length ? `; the first ${whole(told.pairs.length)}` : ""}`),
     el("div", { class: "compare-panes" }, pairTable(told, here), await sideBySide(told, here)));
   return root;
+}
+
+// An index that is still being built knows only some of the problems.
+async function wholeAnswer(words) {
+  for (let asked = 0; ; asked += 1) {
+    const told = await ask("compare", words);
+    if (!told.unread || asked > 600) return told;
+    await new Promise((done) => setTimeout(done, 500));
+  }
 }
 
 function sourcesOf(runs, names) {

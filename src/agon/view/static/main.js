@@ -13,7 +13,7 @@ import { highlightWords, isAsWritten, setAsWritten, visible } from "./text.js";
 
 const LOOK_EVERY = 2000; // milliseconds
 const KEYS = {
-  "j  ↓": "next duel", "k  ↑": "previous duel", g: "its group", c: "copy it as JSON", l: "copy the link", "/": "search", w: "as written, or with mathematics set",
+  "j  ↓": "next duel", "k  ↑": "previous duel", g: "its group", c: "copy it as JSON", l: "copy the link", "/": "search", p: "open or fold the private reasoning", w: "as written, or with mathematics set",
   o: "overview", d: "duels", x: "compare", t: "light or dark", Esc: "back to the list", "?": "these keys",
 };
 const top = document.getElementById("top");
@@ -84,7 +84,7 @@ const VIEWS = {
     const told = await ask("curves", { run: place.run });
     if (settled(here()).page !== "overview") return;
     put(page, overviewNode(told, place));
-    state = await ask("state", based(place));
+    if (place.source) state = await ask("state", based(place));
     tellLive();
   },
 
@@ -181,6 +181,11 @@ function back() {
 
 const PRESSED = {
   j: () => step(1), ArrowDown: () => step(1), k: () => step(-1), ArrowUp: () => step(-1), c: copyJson, l: copyLink, w: turnWritten, t: turnTheme, Escape: back, "?": showHelp,
+  p: () => {
+    const folds = [...page.querySelectorAll("details.private")];
+    const open = !folds.some((fold) => fold.open);
+    folds.forEach((fold) => { fold.open = open; });
+  },
   g: () => shownDuel && here().page === "duels" && go({ ...settled(here()), page: "group" }),
   o: () => go({ page: "overview", ...based(settled(here())) }), d: () => go({ page: "duels", ...based(settled(here())) }), x: () => runs.length > 1 && go({ page: "compare" }),
   "/": () => (here().page === "duels" ? filters.search.focus() : go({ page: "duels", ...based(settled(here())) })),
