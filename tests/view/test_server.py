@@ -2,12 +2,16 @@
 
 import http.client
 import json
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import pytest
 
@@ -219,6 +223,10 @@ def test_every_answer_carries_the_policy(viewer: Viewer) -> None:
         assert headers["x-content-type-options"] == "nosniff"
         assert "access-control-allow-origin" not in headers
         assert "python" not in headers["server"].lower()
+    for method in ("POST", "<script>"):
+        status, headers, body = get(viewer, "/", method)
+        assert (status, body) == (501, b"")
+        assert "default-src 'none'" in headers["content-security-policy"]
 
 
 def test_the_page_has_no_way_to_turn_text_into_markup() -> None:
@@ -254,3 +262,18 @@ def test_a_folder_that_is_no_run_is_one_sentence(tmp_path: Path) -> None:
         open_runs([tmp_path])
     with pytest.raises(InputError, match="There is no run"):
         open_runs([tmp_path / "gone"])
+
+
+def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
+    make.run(tmp_path / "one")
+    words = [sys.executable, "-m", "agon.cli", "view", str(tmp_path / "one"), "--port", "0", "--converted"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            url, _, link = process.stdout.readline().strip().partition("#")
+            assert link == "/duels?run=one&source=training&outcome=converted"
+            with urlopen(f"{url}api/duels?{link.partition('?')[2]}") as answer:
+                assert json.load(answer)["total"] == 6
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0

@@ -27,7 +27,7 @@ def facts(opened: Opened) -> Plain:
         "name": opened.name,
         "trained": opened.trained,
         **told,
-        "group": int(config.get("num_generations") or 0) // 2 or None,
+        "group": _group(opened),
         "policies": opened.method.policies if opened.method else None,
         "formula": opened.method.formula if opened.method else None,
         "finished": bool(summary.get("finished")) if opened.trained else True,
@@ -36,6 +36,14 @@ def facts(opened: Opened) -> Plain:
         "seconds": summary.get("seconds"),
         "note": opened.run.read_note(),
     }
+
+
+def _group(opened: Opened) -> int | None:
+    """Duels of one problem; a method without challenges plays one group of 2N."""
+    rollouts = opened.config.get("num_generations")
+    if not rollouts or opened.method is None:
+        return None
+    return int(rollouts) // (2 if opened.method.challenges else 1)
 
 
 def curves(opened: Opened, index: Index | None) -> list[Plain]:

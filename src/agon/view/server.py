@@ -173,6 +173,10 @@ class Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(content)
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """The library's own refusals, without a page that repeats what was sent."""
+        self._send(HTTPStatus(code), b"")
+
     def handle(self) -> None:
         with suppress(ConnectionError, TimeoutError):  # the page was closed
             super().handle()
