@@ -6,8 +6,8 @@
 The duels are texts of about 700 characters on each side, 2.6 kB a line. `first` is a run that was never looked
 at: seconds from the start of the process to the first lines of its list, and to the whole index. `opens` is any later
 time: to the list with every duel in it. A filter's time is the slowest of those listed in FILTERS, each asked for once;
-a search is for a word that one duel has: to the first answer, and to the end of all texts. `memory` is the most that
-the server held at any time.
+a search is for a word that one duel has: to the first answer, and to the end of all texts. `of CPU` is what the server
+itself used, on a machine that does other things too. `memory` is the most that the server held at any time.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -56,7 +57,9 @@ COLUMNS = {
     "first_lines": "first: lines, s",
     "first_whole": "first: whole, s",
     "opens": "opens, s",
+    "opens_cpu": "of CPU",
     "filter": "filter, s",
+    "filter_cpu": "of CPU",
     "duel": "one duel, s",
     "group": "its group, s",
     "search_first": "search: first, s",
@@ -167,6 +170,12 @@ def ask(url: str, question: str, **words: Any) -> tuple[float, dict[str, Any]]:
     return time.perf_counter() - began, told
 
 
+def used(pid: int) -> float:
+    """Seconds of CPU that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def peak(pid: int) -> float:
     """The most memory that a process has held, in MB."""
     status = Path(f"/proc/{pid}/status").read_text()
@@ -191,8 +200,12 @@ def measure(duels: int, folder: Path) -> dict[str, float]:
         urlopen(url).read()
         ask(url, "runs")
         assert ask(url, "duels")[1]["total"] == duels
-        told["opens"] = time.perf_counter() - began
-        answers = [ask(url, "duels", **words) for words in FILTERS]
+        told["opens"], told["opens_cpu"] = time.perf_counter() - began, used(pid)
+        answers, spent = [], [used(pid)]
+        for words in FILTERS:
+            answers.append(ask(url, "duels", **words))
+            spent.append(used(pid))
+        told["filter_cpu"] = max(after - before for before, after in pairwise(spent))
         assert all(0 < answer["total"] < duels for _, answer in answers)
         told["filter"] = max(seconds for seconds, _ in answers)
         name = answers[0][1]["lines"][0]["id"]

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agon.cli import main
-from agon.game.transcript import split
+from agon.game.transcript import leaks, split
 from agon.view.marking import difference, stretches
 from agon.view.plain import plain
 from agon.view.rows import answer_in
+from agon.view.sources import leaked
 from tests.view import make
 
 PIECES = st.sampled_from(
@@ -54,6 +55,20 @@ def test_what_is_marked_as_shown_is_in_what_was_shown(text: str, dialect: str) -
 )
 def test_an_answer_is_the_one_of_the_game(text: str, dialect: str, domain: Literal["math", "code"]) -> None:
     assert answer_in(text, dialect, domain) == split(text, dialect, domain).answer
+
+
+GOLDS = st.sampled_from(["4", "42", "1024", "pi", "X", "1/2", "-4", "", "4 2", "é"])
+AROUND = st.lists(
+    st.sampled_from(
+        ["4", "42", "1,024", "1{,}024", "\\text{10}24", "$4$", "Pi", "x", " ", "\n", ".", "1/2", "é", "É"]
+    ),
+    max_size=8,
+).map("".join)
+
+
+@given(shown=AROUND, gold=GOLDS)
+def test_a_leak_is_the_one_of_the_game(shown: str, gold: str) -> None:
+    assert leaked(shown, gold) == leaks(shown, gold)
 
 
 def test_a_box_and_the_lines_without_a_computation_are_withheld() -> None:

@@ -32,7 +32,8 @@ def find(rows: np.ndarray, name: str) -> int:
     if not re.fullmatch(r"\d{1,10}\.\d{1,10}", name):
         raise InputError(f"A duel is named STEP.NUMBER, such as 3.17, not '{name}'.")
     step, ordinal = map(int, name.split("."))
-    found = np.flatnonzero((rows["step"] == step) & (rows["ordinal"] == ordinal))
+    found = np.flatnonzero(rows["step"] == step)
+    found = found[rows["ordinal"][found] == ordinal]
     if not len(found):
         raise InputError(f"There is no duel {name} here.")
     return int(found[0])
@@ -40,12 +41,9 @@ def find(rows: np.ndarray, name: str) -> int:
 
 def group_of(index: Index, rows: np.ndarray, row: np.void) -> np.ndarray:
     """The rows of the duels that were played for one problem together, in order."""
-    together = rows["problem"] == row["problem"]
-    if index.source.kind == "training":
-        together &= rows["step"] == row["step"]
-    else:
-        together &= rows["play"] == row["play"]
-    found = np.flatnonzero(together)
+    found = np.flatnonzero(rows["problem"] == row["problem"])
+    column = "step" if index.source.kind == "training" else "play"
+    found = found[rows[column][found] == row[column]]
     return found[np.lexsort((rows["index"][found], rows["step"][found]))]
 
 
@@ -108,12 +106,13 @@ def _answer(index: Index, duel: Duel, entry: Entry) -> str | None:
     return box.group(1) if box and box.group(1).count("{") == box.group(1).count("}") else answer
 
 
-def one(index: Index, rows: np.ndarray, number: int) -> Plain:
-    """Everything about one duel."""
+def one(index: Index, rows: np.ndarray, number: int, group: np.ndarray | None = None) -> Plain:
+    """Everything about one duel; `group` are the rows of its group, where they are known."""
     row = rows[number]
     seen = index.seen(row)
     duel, dialect = seen.duel, index.source.dialect
-    group = group_of(index, rows, row)
+    if group is None:
+        group = group_of(index, rows, row)
     told = line(index, row, texts=False)
     draft = _entry(index, duel, duel.draft, _shown_of_draft(index, rows, group, number, seen))
     challenge = _entry(index, duel, duel.challenge, None) if duel.challenge else None
@@ -187,5 +186,5 @@ def group(index: Index, rows: np.ndarray, number: int, most: int = 64) -> Plain:
     """All duels of a problem side by side, with their texts."""
     row = rows[number]
     members = group_of(index, rows, row)
-    duels = [one(index, rows, int(each)) for each in members[:most]]
+    duels = [one(index, rows, int(each), members) for each in members[:most]]
     return {"problem": duels[0]["problem"], "size": len(members), "duels": duels, "here": name_of(row)}

@@ -72,7 +72,18 @@ class Source:
         if self.evaluation is not None:
             return duels_of(Sample.from_json(line.decode()), self.task)
         duel = Duel.from_json(line.decode())
-        return [Seen(duel, leaked=duel.shown is not None and leaks(duel.shown, duel.problem.answer))]
+        return [Seen(duel, leaked=duel.shown is not None and leaked(duel.shown, duel.problem.answer))]
+
+
+def leaked(shown: str, gold: str) -> bool:
+    """As `leaks` says; a third of the time of an index is spent there, and most texts need less.
+
+    Without TeX and thousands separators, a gold of one word is there as written or not at all.
+    """
+    plain = gold.isascii() and gold.isalnum() and "\\" not in shown and "," not in shown
+    if plain and gold.lower() not in shown.lower():
+        return False
+    return leaks(shown, gold)
 
 
 BROKEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
