@@ -11,7 +11,7 @@ from agon.runs import duel_log
 from agon.runs.folder import Run
 from agon.view.details import find, name_of
 from agon.view.index import Index, cache_folder
-from agon.view.sources import Opened, open_runs
+from agon.view.sources import Opened, Seen, Source, open_runs
 from tests.view import make
 
 ROOT = Path(__file__).parents[2]
@@ -58,9 +58,13 @@ def test_an_index_is_taken_from_the_cache_and_only_the_rest_is_read(
     first._lock_file and first._lock_file.close()
     make.add(run, [3])
     read: list[bytes] = []
-    known = Opened("one", run.folder).sources()["training"]
-    real = type(known).read
-    monkeypatch.setattr(type(known), "read", lambda self, line: read.append(line) or real(self, line))
+    real = Source.read
+
+    def counted(self: Source, line: bytes) -> list[Seen]:
+        read.append(line)
+        return real(self, line)
+
+    monkeypatch.setattr(Source, "read", counted)
     second = index_of(run)
     assert len(read) == len(make.duels([3]))
     monkeypatch.undo()

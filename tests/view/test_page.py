@@ -259,7 +259,7 @@ def test_the_page_is_dark_where_the_system_is_and_when_asked(page: Page) -> None
         feature = {"name": "prefers-color-scheme", "value": scheme}
         page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
         page.open()
-        page.until(ground, lambda now, wanted=colour: now == wanted)
+        page.until(ground, colour.__eq__)
     page.until("document.querySelector('#theme')")
     page.press("t")
     page.until(ground, lambda now: now == "rgb(20, 23, 27)")

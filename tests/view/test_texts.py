@@ -168,3 +168,14 @@ def test_wrong_words_end_in_one_sentence(
     said = capsys.readouterr().err
     assert sentence in said
     assert said.count("\n") == 1
+
+
+def test_a_log_of_inspect_holds_the_duels(place: Path, tmp_path: Path) -> None:
+    log = pytest.importorskip("inspect_ai.log", reason="needs inspect_ai, which Agon does not depend on")
+    make.run(place)
+    target = tmp_path / "duels.eval"
+    assert main(["view", str(place), "--eval-log", str(target), "--converted"]) == 0
+    samples = log.read_eval_log(str(target)).samples
+    assert len(samples) == 6
+    assert {(one.scores["draft"].value, one.scores["challenge"].value) for one in samples} == {("I", "C")}
+    assert [message.role for message in samples[0].messages] == ["user", "assistant", "user", "assistant"]

@@ -5,6 +5,7 @@ each verdict. Rewards, advantages and what was shown are in the metadata.
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def write_log(library: Library, source: str, words: Mapping[str, str], limit: in
 
     samples = [sample(number, duel) for number, duel in enumerate(data["duels"].values())]
     spec = EvalSpec(
-        created="1970-01-01T00:00:00+00:00",
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
         task=str(facts["task"] or facts["name"]),
         dataset=EvalDataset(name=str(facts["task"] or ""), samples=len(samples)),
         model=str(facts["model"] or "agon"),

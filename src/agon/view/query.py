@@ -1,7 +1,5 @@
 """The rows of an index that pass a filter, in the order asked for."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from agon.view.index import Index
@@ -23,12 +21,9 @@ def select(index: Index, rows: np.ndarray, wanted: Filter) -> np.ndarray:
         passing &= _has(flags, "challenged")
     if wanted.steps:
         passing &= _within(rows["step"], wanted.steps)
-    for name in ("reward", "length"):
-        limits: Range | None = getattr(wanted, name)
+    for column, limits in (("reward", wanted.reward), ("length", wanted.length)):
         if limits:
-            passing &= _either(
-                rows, wanted.role, lambda side, n=name, x=limits: _within(rows[f"{side}_{n}"], x)
-            )
+            passing &= _either(rows, wanted.role, column, limits)
     if wanted.problem:
         passing &= _problem(index, rows, wanted.problem)
     if wanted.play:
@@ -76,13 +71,11 @@ def _policy(index: Index, rows: np.ndarray, wanted: Filter) -> np.ndarray:
     return column[wanted.role] if wanted.role else column["draft"] | column["challenge"]
 
 
-def _either(rows: np.ndarray, role: str, test: Callable[[str], np.ndarray]) -> np.ndarray:
-    challenged = _has(rows["flags"], "challenged")
-    if role == "draft":
-        return test("draft")
-    if role == "challenge":
-        return test("challenge") & challenged
-    return test("draft") | (test("challenge") & challenged)
+def _either(rows: np.ndarray, role: str, column: str, limits: Range) -> np.ndarray:
+    """The side named by the role, or either one."""
+    draft = _within(rows[f"draft_{column}"], limits)
+    challenge = _within(rows[f"challenge_{column}"], limits) & _has(rows["flags"], "challenged")
+    return {"draft": draft, "challenge": challenge}.get(role, draft | challenge)
 
 
 def _within(values: np.ndarray, limits: Range) -> np.ndarray:

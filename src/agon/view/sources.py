@@ -179,7 +179,7 @@ def _known(dialect: Any) -> str | None:
 
 def open_runs(folders: Sequence[str | Path]) -> list[Opened]:
     """The runs to look at, with names that tell them apart."""
-    opened = []
+    opened: list[Opened] = []
     for folder in map(Path, folders):
         if not folder.is_dir():
             raise InputError(f"There is no run '{folder}': expected the folder of a run.")
