@@ -54,6 +54,13 @@ def test_the_page_of_the_engines_shows_what_its_benchmark_measured() -> None:
     assert [figure for figure in figures if figure not in shown] == []
 
 
+def test_the_page_of_the_viewer_shows_what_its_benchmark_measured() -> None:
+    bench = runpy.run_path(str(ROOT / "benchmarks" / "viewer.py"))
+    measured = json.loads((ROOT / "docs" / "results" / "viewer.json").read_text("utf-8"))
+    assert [told["duels"] for told in measured] == [10_000, 100_000, 1_000_000]
+    assert bench["table"](measured) in (ROOT / "docs" / "viewer.md").read_text("utf-8")
+
+
 def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
 
