@@ -30,7 +30,7 @@ export function visible(text) {
 }
 
 function formula(tex, block) {
-  if (!window.katex) return null;
+  if (!window.katex || tex.includes("[withheld]")) return null;
   const place = el("span", { class: block ? "math block" : "math" });
   try {
     window.katex.render(tex, place, {
@@ -50,8 +50,11 @@ function prose(text) {
     const block = found[1] ?? found[2];
     const set = formula(block ?? found[3] ?? found[4], block !== undefined);
     if (!set) continue;
-    nodes.push(...visible(text.slice(at, found.index)), set);
+    // A formula of its own stands on a line of its own: the empty lines around it are its margins.
+    const before = text.slice(at, found.index);
+    nodes.push(...visible(block === undefined ? before : before.replace(/\n[ \t]*$/, "")), set);
     at = found.index + found[0].length;
+    if (block !== undefined) at += /^(?:[ \t]*\n){0,2}/.exec(text.slice(at, at + 200))[0].length;
   }
   nodes.push(...visible(text.slice(at)));
   return nodes;
