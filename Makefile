@@ -27,7 +27,7 @@ export PIP_NO_COMPILE := 1
 TESTS := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 EVERY := -m "exhaustive or not exhaustive"
 
-.PHONY: help demo test test-vllm nightly lint docs clean sandbox vllm
+.PHONY: help demo test test-vllm nightly lint docs clean sandbox browser vllm
 
 help:  ## say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +35,7 @@ help:  ## say what each target does
 demo: $(READY) sandbox  ## train a pair on the embedded default; no GPU needed
 	$(BIN)/agon train
 
-test: $(READY) sandbox  ## run the tests
+test: $(READY) sandbox browser  ## run the tests
 	$(TESTS) $(BIN)/python -m pytest $(PYTEST)
 
 # A second environment: vLLM brings its own versions of what a server needs. One process, because each
@@ -44,7 +44,7 @@ test-vllm: $(VLLM_READY) sandbox  ## run the tests of the vLLM engines, on a CPU
 	$(TESTS) $(VLLM_BIN)/python -m pytest tests/vllm
 
 # Every night other wrong inputs: tests/fuzz plays 20,000 of them from the day's seed.
-nightly: lint sandbox $(VLLM_READY)  ## run every test, the exhaustive ones too; before a release
+nightly: lint sandbox browser $(VLLM_READY)  ## run every test, the exhaustive ones too; before a release
 	AGON_FUZZ_SEED=$$(date +%Y%m%d) $(TESTS) $(BIN)/python -m pytest $(PYTEST) $(EVERY)
 	$(TESTS) $(VLLM_BIN)/python -m pytest tests/vllm $(EVERY)
 	$(TESTS) $(BIN)/python scripts/soak.py
@@ -65,6 +65,10 @@ clean:  ## remove the virtual environment and every cache
 # Code tasks run programs in bubblewrap; everything else works without it.
 sandbox:
 	@scripts/install_sandbox.sh
+
+# The viewer's page is tested in a real browser.
+browser:
+	@scripts/install_browser.sh
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -62,6 +62,13 @@ def test_the_page_of_several_gpus_shows_what_its_script_prints(capsys: pytest.Ca
     assert [row for row in rows if row not in shown] == []
 
 
+def test_the_page_of_the_viewer_shows_what_its_benchmark_measured() -> None:
+    bench = runpy.run_path(str(ROOT / "benchmarks" / "viewer.py"))
+    measured = json.loads((ROOT / "docs" / "results" / "viewer.json").read_text("utf-8"))
+    assert [told["duels"] for told in measured] == [10_000, 100_000, 1_000_000]
+    assert bench["table"](measured) in (ROOT / "docs" / "viewer.md").read_text("utf-8")
+
+
 def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
 
@@ -87,6 +94,7 @@ def test_the_commands_of_the_readme_run_one_after_another_as_printed(
 ) -> None:
     """In a clean folder. In this process, where torch is loaded once: five seconds a command, otherwise."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shell = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     for line in SHOWN:
         if not HERE.get(needs(line) or "", True):

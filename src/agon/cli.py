@@ -35,6 +35,8 @@ COMMANDS = {
     "best": "compare the checkpoints of a run on validation",
     "extend": "let a finished run go on for more steps",
     "push": "upload a run's adapters to the Hub, with cards",
+    "view": "look at the duels of runs on a local page, live",
+    "show": "look at the duels of a run in the terminal",
     "judge": "judge answers or programs given as JSON lines",
     "methods": "show the table of methods",
     "doctor": "say what this machine has, what is missing and how to fix it",

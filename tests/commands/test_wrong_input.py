@@ -111,6 +111,10 @@ WRONG = {
     "compare runs/one empty": "'empty' holds neither a run nor evaluations",
     "compare runs/one": "A comparison needs at least two runs, not only 'runs/one'",
     "compare runs/one runs/nowhere": "There is no run 'runs/nowhere'",
+    "show empty": "'empty' holds neither a run nor evaluations",
+    "show runs/one --step x": "step must be a number or a range such as 3..9, not 'x'",
+    "view runs/nowhere": "There is no run 'runs/nowhere'",
+    "view runs/one --port -1": "--port must be a whole number of at least 0 and at most 65535, not '-1'",
     "help trian": "Unknown command 'trian': did you mean 'train'?",
 }
 FILES = {

@@ -58,6 +58,14 @@ class EvaluationFolder:
         """The samples, for reading and adding to."""
         return SampleFile(self.folder / "samples.jsonl")
 
+    def sample_places(self) -> tuple[Path | None, Path | None]:
+        """The file of the samples and, where there is only that, the packed one; for reading by place."""
+        plain = self.folder / "samples.jsonl"
+        packed = self.folder / "samples.jsonl.gz"
+        if plain.is_file():
+            return plain, None
+        return None, packed if packed.is_file() else None
+
     def read_samples(self) -> dict[SampleKey, Sample]:
         """The samples of a finished evaluation; a result without any is refused."""
         samples = self.sample_file().samples
