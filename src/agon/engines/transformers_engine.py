@@ -8,7 +8,7 @@ and adding new requests to a running batch (use vLLM for those).
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
@@ -17,6 +17,9 @@ from agon.engines.protocol import Capabilities, Finished, Request, Sampling, che
 from agon.engines.sampler import UniformStreams, draw, warpers
 from agon.game.rollout import Rollout
 from agon.policies.pair import BASE, Pair
+
+if TYPE_CHECKING:
+    from agon.engines.live_transformers import LiveTransformers
 
 
 class TransformersEngine:
@@ -53,10 +56,10 @@ class TransformersEngine:
     def collect(self) -> list[Finished]:
         if not self._pending:
             return []
-        batch = self._next_batch()
+        batch, self._pending = take_batch(self._pending, self._max_rows)
         model = self._pair.model
-        with self._pair.using(batch[0].policy), _evaluating(model), torch.inference_mode():
-            sampled = _Batch(batch, self._stop_ids, self._pad_id).run(model)
+        with self._pair.using(batch[0].policy), evaluating(model), torch.inference_mode():
+            sampled = Batch(batch, self._stop_ids, self._pad_id).run(model)
         return [
             Finished(
                 request,
@@ -80,17 +83,23 @@ class TransformersEngine:
     def close(self) -> None:
         self._pending.clear()
 
-    def _next_batch(self) -> list[Request]:
-        """Requests with the oldest one's policy and sampling, the shortest prompts first, up to `max_rows`."""
-        first = _kind(self._pending[0])
-        same = [index for index, request in enumerate(self._pending) if _kind(request) == first]
-        # Sorting by the prompt itself keeps equal prompts side by side, where one prefill serves all.
-        same.sort(key=lambda index: (len(self._pending[index].prompt_ids), self._pending[index].prompt_ids))
-        chosen = same[: self._max_rows]
-        batch = [self._pending[index] for index in chosen]
-        taken = set(chosen)
-        self._pending = [request for index, request in enumerate(self._pending) if index not in taken]
-        return batch
+    def live(self) -> "LiveTransformers":
+        """The same weights, sampled token by token."""
+        from agon.engines.live_transformers import LiveTransformers
+
+        return LiveTransformers(self._pair, self._versions, self._stop_ids, self._pad_id, self._max_rows)
+
+
+def take_batch(pending: Sequence[Request], max_rows: int) -> tuple[list[Request], list[Request]]:
+    """Requests with the oldest one's policy and sampling, the shortest prompts first; and what is left."""
+    first = _kind(pending[0])
+    same = [index for index, request in enumerate(pending) if _kind(request) == first]
+    # Sorting by the prompt itself keeps equal prompts side by side, where one prefill serves all.
+    same.sort(key=lambda index: (len(pending[index].prompt_ids), pending[index].prompt_ids))
+    chosen = same[:max_rows]
+    taken = set(chosen)
+    rest = [request for index, request in enumerate(pending) if index not in taken]
+    return [pending[index] for index in chosen], rest
 
 
 def _kind(request: Request) -> tuple[str, Sampling]:
@@ -99,7 +108,7 @@ def _kind(request: Request) -> tuple[str, Sampling]:
 
 
 @dataclass
-class _Row:
+class Row:
     """A completion so far."""
 
     token_ids: list[int] = field(default_factory=list)
@@ -107,7 +116,7 @@ class _Row:
     stopped: bool = False
 
 
-class _Batch:
+class Batch:
     """One batch from prefill to its last token."""
 
     # Finished rows are removed in groups, because each removal copies the cache.
@@ -118,11 +127,18 @@ class _Batch:
         self.sampling = requests[0].sampling
         self.stop_ids = stop_ids.new_empty(0) if self.sampling.ignore_stop else stop_ids
         self.pad_id = pad_id
-        self.rows = [_Row() for _ in requests]
+        self.rows = [Row() for _ in requests]
         self.uniforms = UniformStreams([request.seed for request in requests])
         self.warp = warpers(self.sampling)
+        self.dropped: set[int] = set()  # rows that nobody waits for any more
 
-    def run(self, model: nn.Module) -> list[_Row]:
+    def run(self, model: nn.Module) -> list[Row]:
+        for _ in self.steps(model):
+            pass
+        return self.rows
+
+    def steps(self, model: nn.Module) -> Iterator[list[int]]:
+        """Draw one token for every row still running, again and again; each time, the rows that got one."""
         device = next(model.parameters()).device
         stop_ids = self.stop_ids.to(device)
         context, mask, logits, cache = self._prefill(model, device)
@@ -135,8 +151,11 @@ class _Batch:
                 scores = self.warp(cast(torch.LongTensor, context), cast(torch.FloatTensor, logits.float()))
             tokens, logprobs = draw(scores, self.sampling, self.uniforms.at(position, live))
             stops = torch.isin(tokens, stop_ids) & running
-            self._record(live, running, tokens, logprobs, stops)
+            drawn = self._record(live, running, tokens, logprobs, stops)
             running &= ~stops & (limits > position + 1)
+            yield drawn
+            if self.dropped:
+                running &= torch.tensor([row not in self.dropped for row in live], device=device)
             if not running.any():
                 break
             kept = int(running.sum())
@@ -157,7 +176,6 @@ class _Batch:
                 use_cache=True,
             )
             logits, cache = output.logits[:, -1], output.past_key_values
-        return self.rows
 
     def _prefill(
         self, model: nn.Module, device: torch.device
@@ -193,17 +211,20 @@ class _Batch:
         tokens: torch.Tensor,
         logprobs: torch.Tensor,
         stops: torch.Tensor,
-    ) -> None:
+    ) -> list[int]:
+        drawn = []
         columns = zip(live, running.tolist(), tokens.tolist(), logprobs.tolist(), stops.tolist(), strict=True)
         for row, still, token, logprob, stopped in columns:
             if still:
                 self.rows[row].token_ids.append(token)
                 self.rows[row].logprobs.append(logprob)
                 self.rows[row].stopped = stopped
+                drawn.append(row)
+        return drawn
 
 
 @contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
+def evaluating(model: nn.Module) -> Iterator[None]:
     """Evaluation mode within a block: no dropout, no gradient checkpointing."""
     training = model.training
     model.eval()
