@@ -100,4 +100,6 @@ async def _watched(service: "Service", asked: dict[str, Any], quiet: bool) -> di
 
 def printable(text: str) -> str:
     """Text without what a terminal would obey; a model may write anything."""
-    return "".join(letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}" for letter in text
+    )

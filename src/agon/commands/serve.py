@@ -33,14 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port", type=whole(0, 65535), default=8000, help="port (default 8000); 0 takes a free one"
     )
-    parser.add_argument(
-        "--api-key", metavar="KEY", help=f"key that clients must send; or set {KEY_VARIABLE}"
-    )
+    parser.add_argument("--api-key", metavar="KEY", help=f"key that clients must send; or set {KEY_VARIABLE}")
     parser.add_argument(
         "--max-body-bytes", type=whole(1), default=1_000_000, metavar="N", help="largest request"
     )
     parser.add_argument(
-        "--max-prompt-tokens", type=whole(1), metavar="N", help="longest prompt; what the engine reads otherwise"
+        "--max-prompt-tokens",
+        type=whole(1),
+        metavar="N",
+        help="longest prompt; what the engine reads otherwise",
     )
     parser.add_argument(
         "--max-in-flight",
@@ -84,13 +85,13 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="addresses of `vllm serve` processes for --engine vllm-server; the run's otherwise",
     )
-    parser.add_argument(
-        "--vllm-kv-cache-bytes", type=whole(1), metavar="N", help="bytes of vLLM's cache"
-    )
+    parser.add_argument("--vllm-kv-cache-bytes", type=whole(1), metavar="N", help="bytes of vLLM's cache")
     parser.add_argument(
         "--max-model-len", type=whole(1), metavar="N", help="tokens of a prompt and its completion in vLLM"
     )
-    parser.add_argument("--temperature", type=number(0, 2), help="where a request has none; the run's, else 0.6")
+    parser.add_argument(
+        "--temperature", type=number(0, 2), help="where a request has none; the run's, else 0.6"
+    )
     parser.add_argument(
         "--top-p", type=number(0, 1, above=True), help="where a request has none; the run's, else 0.95"
     )

@@ -1,7 +1,7 @@
-"""Sampling with transformers token by token: a few batches in turn, each of one policy.
+"""Sampling with transformers token by token: two batches in turn, each of one policy.
 
 A batch cannot take new rows in, so requests that come while others are sampled form a batch of their
-own, which runs in turn with those before it. Only a few batches run at a time: what comes after that
+own, which runs in turn with the one before it. Only two batches run at a time: what comes after that
 waits for one of them to end, and the more wait, the larger the next batch is.
 """
 
@@ -16,7 +16,9 @@ from agon.engines.protocol import Request, check_request
 from agon.engines.transformers_engine import Batch, evaluating, take_batch
 from agon.policies.pair import Pair
 
-MOST_BATCHES = 4
+# A step costs about the same for one row as for many, so few large batches sample more tokens than many small
+# ones; with one alone, whoever comes waits for the longest completion before them.
+MOST_BATCHES = 2
 # Tokens that a batch draws before the next one has its turn: switching the policy takes a loop over all layers.
 TURN = 4
 
