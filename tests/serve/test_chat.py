@@ -95,7 +95,9 @@ def test_usage_counts_both_stages_and_names_the_reasoning(server: Running) -> No
     public = chat.tokenizer(answer.choices[0].message.content, add_special_tokens=False)["input_ids"]
     reasoning = usage.completion_tokens_details.reasoning_tokens
     assert stages["draft"]["tokens"] < reasoning < usage.completion_tokens
-    assert abs(usage.completion_tokens - reasoning - len(public)) <= 3  # white space before it and the end token
+    assert (
+        abs(usage.completion_tokens - reasoning - len(public)) <= 3
+    )  # white space before it and the end token
 
 
 def test_a_stream_says_what_the_whole_answer_says_token_by_token(server: Running) -> None:

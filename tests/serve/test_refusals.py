@@ -115,10 +115,18 @@ def test_a_body_that_is_no_json_object_is_refused(server: Running, body: bytes) 
 def test_what_asks_for_nothing_is_accepted(server: Running) -> None:
     """As clients send it: defaults spelled out, and nulls."""
     neutral = {
-        **{"logprobs": False, "presence_penalty": 0.0, "frequency_penalty": 0, "logit_bias": {}, "tools": None},
-        **{"response_format": {"type": "text"}, "user": "somebody", "n": None, "stop": None, "seed": None},
-        **{"stream": False, "stream_options": None, "tool_choice": "none", "max_tokens": 4},
-    }  # fmt: skip
+        "logprobs": False,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0,
+        "logit_bias": {},
+        "tools": None,
+        "tool_choice": "none",
+        "response_format": {"type": "text"},
+        "user": "somebody",
+        "stream": False,
+        "max_tokens": 4,
+        **dict.fromkeys(("n", "stop", "seed", "stream_options", "temperature")),
+    }
     with server.http() as http:
         assert http.post("/v1/chat/completions", json={**PLAIN, **neutral}).status_code == 200
 

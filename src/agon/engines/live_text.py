@@ -24,6 +24,7 @@ class LiveText:
     def __init__(self, chat: Chat, shows: dict[int, bool]) -> None:
         self._chat = chat
         self._shows = shows  # by token, whether it is decoded to any text by itself
+        # None for a tokenizer in plain Python, and after bytes that are no text: all of it in the end.
         self._core = getattr(chat.tokenizer, "backend_tokenizer", None)
         self._stream = DecodeStream(skip_special_tokens=False)
         self._held: list[int] = []  # may be the tokens that end it
@@ -33,22 +34,28 @@ class LiveText:
     def feed(self, token_ids: Sequence[int]) -> str:
         """What these tokens add; nothing while a character is incomplete."""
         self.token_ids += token_ids
-        if self._core is None:  # a tokenizer in plain Python: all of it in the end
-            return ""
         start = len(self._passed)
-        for token in token_ids:
+        for token in token_ids if self._core is not None else ():
             self._held.append(token)
             if token not in self._shows:
                 self._shows[token] = self._chat.decode([token]) != ""
             if self._shows[token]:
-                self._passed += [self._stream.step(self._core, held) or "" for held in self._held]
-                self._held.clear()
+                self._step()
         return "".join(self._passed[start:])
 
+    def _step(self) -> None:
+        try:
+            for token in self._held:
+                self._passed.append(self._stream.step(self._core, token) or "")
+        except (
+            Exception
+        ):  # tokenizers raises it bare, at bytes that turn text before them into something else
+            self._core = None
+        self._held.clear()
+
     def finish(self) -> str:
-        """The rest of the text."""
-        passed, whole = "".join(self._passed), self.text
-        rest = whole[len(passed) :] if whole.startswith(passed) else ""
+        """The rest of the text. Where a model wrote bytes that are no text, what was passed on stays as it is."""
+        rest = self.text[len("".join(self._passed)) :]
         self._passed.append(rest)
         return rest
 

@@ -89,7 +89,7 @@ def build_app(service: Service) -> FastAPI:
             raise unknown_model(name, list(service.routes))
         return model_card(name, service.routes[name], service.created)
 
-    @app.api_route("/v1/completions", methods=["GET", "POST"])
+    @app.api_route("/v1/completions", methods=["GET", "POST"], include_in_schema=False)
     async def completions() -> Response:
         raise ApiError(
             404, "/v1/completions is not offered: a cascade needs a chat; use /v1/chat/completions.",
