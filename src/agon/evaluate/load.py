@@ -64,7 +64,7 @@ class LoadedTarget:
 @contextmanager
 def load_target(target: Target, choice: EngineChoice) -> Iterator[LoadedTarget]:
     """Load the base and the adapters, and close the engine in the end."""
-    _refuse_without_weights(target)
+    refuse_without_weights(target)
     settings = target.settings
     settings.use_threads()
     cuda = torch.cuda.is_available()
@@ -105,7 +105,7 @@ def _engine_options(
     )
 
 
-def _refuse_without_weights(target: Target) -> None:
+def refuse_without_weights(target: Target) -> None:
     """A copy of a run's outcomes has its adapters' configurations and nothing that could answer."""
     for policy in target.policies:
         if target.run and not any((target.run.adapters / policy).glob("adapter_model.*")):

@@ -85,7 +85,7 @@ def open_service(where: str, options: ServeOptions) -> Iterator[Opened]:
                 routes=routes(target.policies, direction.name),
                 sampling=sampling,
                 fingerprint=_fingerprint(loaded),
-                domain=_domain(target),
+                domain=problem_domain(target),
                 limits=options.limits,
                 metrics=metrics,
                 api_key=options.api_key,
@@ -124,7 +124,7 @@ def _positions(loaded: LoadedTarget) -> int | None:
     return positions if isinstance(positions, int) else None
 
 
-def _domain(target: Target) -> Domain:
+def problem_domain(target: Target) -> Domain:
     """Whether problems ask for a program, as those of the run's own task did."""
     judge = target.settings.judge or target.task.get("judge")
     return "code" if judge == "code" else "math"
