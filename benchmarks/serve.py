@@ -144,9 +144,11 @@ class Recorder:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    async def stream(self, request: Any, whole: bool = False) -> AsyncGenerator[Any, None]:
+    async def stream(
+        self, request: Any, whole: bool = False, seeded: bool = True
+    ) -> AsyncGenerator[Any, None]:
         self.requests.append(request)
-        async for piece in self.inner.stream(request, whole):
+        async for piece in self.inner.stream(request, whole, seeded):
             yield piece
 
     def pairs(self) -> list[tuple[Any, Any]]:
@@ -170,7 +172,7 @@ def bare(engine: Any, chains: Sequence[tuple[Any, ...]], in_flight: int, whole: 
         number += 1
         key = f"bare-{number}"
         running[key] = (rest[1:], time.perf_counter(), is_draft)
-        engine.submit([replace(rest[0], key=key)], whole)
+        engine.submit([replace(rest[0], key=key)], whole, seeded=False)
 
     while left or running:
         while left and len(running) < in_flight:
@@ -209,6 +211,7 @@ def completions(pairs: Sequence[tuple[Any, Any]], engine: Any) -> list[Chain]:
         bodies = [
             {
                 **completion_body(request, engine.model_name(request.policy), engine.stop_ids),
+                "seed": None,
                 "stream": True,
                 "stream_options": {"include_usage": True},
             }

@@ -24,8 +24,11 @@ class Piece:
 class LiveEngine(Protocol):
     """Samples step by step. All calls come from one thread; keys are unique among running requests."""
 
-    def submit(self, requests: Sequence[Request], whole: bool = False) -> None:
-        """Queue requests; `whole` ones return all their tokens in their last piece."""
+    def submit(self, requests: Sequence[Request], whole: bool = False, seeded: bool = True) -> None:
+        """Queue requests; `whole` ones return all their tokens in their last piece.
+
+        Without `seeded` an engine may ignore the seeds, if it samples faster so.
+        """
 
     def cancel(self, keys: Collection[str]) -> None:
         """Forget requests. Keys that are unknown, or have ended, are ignored."""
@@ -56,7 +59,7 @@ class Completions:
         self._pending: set[str] = set()
         self._cancelled: set[str] = set()
 
-    def submit(self, requests: Sequence[Request], whole: bool = False) -> None:
+    def submit(self, requests: Sequence[Request], whole: bool = False, seeded: bool = True) -> None:
         self._engine.submit(requests)
         self._pending.update(request.key for request in requests)
 

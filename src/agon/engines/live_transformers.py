@@ -60,7 +60,7 @@ class LiveTransformers:
         self._active: str | None = None
         self._using = ExitStack()
 
-    def submit(self, requests: Sequence[Request], whole: bool = False) -> None:
+    def submit(self, requests: Sequence[Request], whole: bool = False, seeded: bool = True) -> None:
         for request in requests:
             check_request(request, self._versions)
         self._waiting += requests

@@ -22,11 +22,11 @@ class LiveVllm:
         self.max_model_len = max_model_len
         self._running: set[str] = set()
 
-    def submit(self, requests: Sequence[Request], whole: bool = False) -> None:
+    def submit(self, requests: Sequence[Request], whole: bool = False, seeded: bool = True) -> None:
         for request in requests:
             check_request(request, self._versions, self.max_model_len)
         for request in requests:
-            self._engine.add(request.key, request, streamed=not whole)
+            self._engine.add(request.key, request, streamed=not whole, seeded=seeded)
             self._running.add(request.key)
 
     def cancel(self, keys: Collection[str]) -> None:

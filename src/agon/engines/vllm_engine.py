@@ -166,19 +166,24 @@ class VllmEngine:
 
         return LiveVllm(self, self._engine, self._versions, self.max_model_len)
 
-    def add(self, name: str, request: Request, streamed: bool = False) -> None:
-        """Hand a request to vLLM under a name; a streamed one reports its tokens step by step."""
+    def add(self, name: str, request: Request, streamed: bool = False, seeded: bool | None = None) -> None:
+        """Hand a request to vLLM under a name; a streamed one reports its tokens step by step.
+
+        Whether its seed is used is the engine's own choice if `seeded` is None.
+        """
         from vllm.inputs import tokens_input
 
         adapter = self._adapters.get(request.policy)
         self._engine.add_request(
             name,
             tokens_input(list(request.prompt_ids)),
-            self._sampling_params(request.sampling, request.seed, streamed),
+            self._sampling_params(request.sampling, request.seed, streamed, seeded),
             lora_request=_lora_request(adapter) if adapter else None,
         )
 
-    def _sampling_params(self, sampling: Sampling, seed: int, streamed: bool = False) -> Any:
+    def _sampling_params(
+        self, sampling: Sampling, seed: int, streamed: bool = False, seeded: bool | None = None
+    ) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
@@ -189,7 +194,7 @@ class VllmEngine:
             top_k=sampling.top_k,
             min_p=sampling.min_p,
             repetition_penalty=sampling.repetition_penalty,
-            seed=seed if self._seeded else None,
+            seed=seed if (self._seeded if seeded is None else seeded) else None,
             stop_token_ids=None if sampling.ignore_stop else self._stop_ids,
             # Not min_tokens: it takes the stop tokens out of the distribution.
             ignore_eos=sampling.ignore_stop,

@@ -1,9 +1,9 @@
 """From a target to something that can play: base, adapters, chat and engine, loaded once for all tasks."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -33,6 +33,7 @@ class EngineChoice:
     budget: VllmBudget
     rows: int = 256
     servers: Sequence[str] = ()
+    vllm_extra: Mapping[str, Any] = field(default_factory=dict)  # more options of vllm.LLM
 
     def __post_init__(self) -> None:
         self.budget.refuse_without_vllm(self.name)
@@ -95,6 +96,7 @@ def _engine_options(
             dtype=str(dtype).removeprefix("torch."),
             max_model_len=choice.budget.length(chat, config),
             logprobs=False,
+            extra=choice.vllm_extra,
         )
         vllm = choice.budget.applied_to(vllm, torch.cuda.is_available())
     return EngineOptions(

@@ -27,7 +27,8 @@ StageName = Literal["draft", "final"]
 class Ask:
     """A question, who answers it, and how. `number` tells apart the answers to one question.
 
-    `prompt_ids` is the plain prompt. With `whole` nothing is streamed but the finished text.
+    `prompt_ids` is the plain prompt. With `whole` nothing is streamed but the finished text. Without `seeded`
+    nobody asked for the seed, and an engine that samples faster without one may ignore it.
     """
 
     question: Question
@@ -38,6 +39,7 @@ class Ask:
     number: int = 0
     stops: tuple[str, ...] = ()
     whole: bool = False
+    seeded: bool = True
 
 
 @dataclass(frozen=True)
@@ -135,17 +137,17 @@ class Cascade:
             sampling=replace(ask.sampling, max_tokens=tokens),
             seed=role_seed(ask.question, ask.seed, ask.number),
         )
-        return _Stage(self.sampler, self._texts, request, ask.whole)
+        return _Stage(self.sampler, self._texts, request, ask)
 
 
 class _Stage:
     """One request while it is sampled."""
 
-    def __init__(self, sampler: Sampler, texts: LiveTexts, request: Request, whole: bool) -> None:
+    def __init__(self, sampler: Sampler, texts: LiveTexts, request: Request, ask: Ask) -> None:
         self._sampler = sampler
         self._text = texts.start()
         self._request = request
-        self._whole = whole
+        self._whole, self._seeded = ask.whole, ask.seeded
         self._finish_reason: FinishReason = "length"
         self._began = time.monotonic()
         self._first: float | None = None
@@ -155,7 +157,7 @@ class _Stage:
         if self._request.sampling.max_tokens < 1:
             return
         text = self._text
-        async with aclosing(self._sampler.stream(self._request, self._whole)) as pieces:
+        async with aclosing(self._sampler.stream(self._request, self._whole, self._seeded)) as pieces:
             async for piece in pieces:
                 if self._first is None and not self._whole:
                     self._first = time.monotonic() - self._began

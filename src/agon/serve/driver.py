@@ -51,7 +51,7 @@ class Driver:
         self.trouble: str | None = None
         self._changed = threading.Condition()
         # Under the condition: what the loop wants of the engine.
-        self._new: list[tuple[Request, bool]] = []
+        self._new: list[tuple[Request, bool, bool]] = []  # whole, seeded
         self._cancelled: set[str] = set()
         self._streams: dict[str, _Stream] = {}
         self._closed = False
@@ -69,14 +69,16 @@ class Driver:
         with self._changed:
             return max(len(self._streams), self._engine.running)
 
-    async def stream(self, request: Request, whole: bool = False) -> AsyncGenerator[Piece, None]:
+    async def stream(
+        self, request: Request, whole: bool = False, seeded: bool = True
+    ) -> AsyncGenerator[Piece, None]:
         key = f"{next(self._numbers)}"
         stream = _Stream(asyncio.get_running_loop())
         with self._changed:
             if self.trouble:
                 raise UnavailableError(self.trouble)
             self._streams[key] = stream
-            self._new.append((replace(request, key=key), whole))
+            self._new.append((replace(request, key=key), whole, seeded))
             self._changed.notify()
         try:
             while stream.finish_reason is None:
@@ -122,13 +124,13 @@ class Driver:
             closed = self._closed
         if cancelled:
             self._engine.cancel(cancelled)
-            new = [(request, whole) for request, whole in new if request.key not in cancelled]
+            new = [order for order in new if order[0].key not in cancelled]
             for key in cancelled:
                 self._portions.pop(key, None)
                 self._started.discard(key)
-        for request, whole in new:
+        for request, whole, seeded in new:
             try:
-                self._engine.submit([request], whole)
+                self._engine.submit([request], whole, seeded)
             except InputError as error:
                 self._deliver_error(request.key, error)
         return not closed

@@ -62,7 +62,9 @@ class Replicas:
             return None
         return f"None of {len(states)} vLLM servers is ready."
 
-    async def stream(self, request: Request, whole: bool = False) -> AsyncGenerator[Piece, None]:
+    async def stream(
+        self, request: Request, whole: bool = False, seeded: bool = True
+    ) -> AsyncGenerator[Piece, None]:
         check_request(request, self._versions, self.max_model_len)
         done: list[int] = []
         failed_on: Replica | None = None
@@ -77,7 +79,7 @@ class Replicas:
                 replica = await self._lease(failed_on)
                 error: ReplicaError | None = None
                 try:
-                    async with aclosing(self._sample(replica, _rest(request, done), whole)) as pieces:
+                    async with aclosing(self._sample(replica, _rest(request, done), whole, seeded)) as pieces:
                         async for piece in pieces:
                             done += piece.token_ids
                             yield piece
@@ -105,8 +107,12 @@ class Replicas:
             await asyncio.sleep(POLL_S)
         return replica
 
-    async def _sample(self, replica: Replica, request: Request, whole: bool) -> AsyncGenerator[Piece, None]:
+    async def _sample(
+        self, replica: Replica, request: Request, whole: bool, seeded: bool
+    ) -> AsyncGenerator[Piece, None]:
         body = completion_body(request, self._engine.model_name(request.policy), self._engine.stop_ids)
+        if not seeded:
+            del body["seed"]
         try:
             if whole:
                 async with self._answering(replica):

@@ -26,7 +26,9 @@ class Sampler(Protocol):
     def trouble(self) -> str | None:
         """Why nothing can be sampled; None if all is well."""
 
-    def stream(self, request: Request, whole: bool = False) -> AsyncGenerator[Piece, None]:
-        """A request's tokens; with `whole`, all of them in one piece."""
+    def stream(
+        self, request: Request, whole: bool = False, seeded: bool = True
+    ) -> AsyncGenerator[Piece, None]:
+        """A request's tokens; with `whole`, all of them in one piece. Without `seeded`, its seed may be ignored."""
 
     def close(self) -> None: ...

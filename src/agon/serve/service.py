@@ -58,6 +58,7 @@ class Service:
             seed=request.seed if request.seed is not None else secrets.randbits(63),
             stops=request.stops,
             whole=not request.stream and not request.stops,
+            seeded=request.seed is not None,
         )
         return [replace(ask, number=number) for number in range(request.n or 1)]
 
