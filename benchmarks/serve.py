@@ -287,17 +287,17 @@ def _has_text(line: bytes) -> bool:
 def save_run(arguments: argparse.Namespace, folder: Path) -> Path:
     """A run of fresh adapters over the model."""
     import torch
-    import yaml
 
     from agon.policies import Adapters, Pair
     from agon.policies.base import load_base
+    from agon.runs.folder import Run
 
     base = load_base(arguments.model, dtype=torch.bfloat16 if cuda() else torch.float32)
     Pair.create(base, Adapters(noise=1e-2)).save(folder / "adapters")
     options = {"model": arguments.model, "method": "agon", "max_completion_length": arguments.tokens}
     if arguments.model == "embedded":
         options |= {"dialect": "think", "torch_threads": 1}
-    (folder / "config.yaml").write_text(yaml.safe_dump(options))
+    Run(folder).write_config(options)
     return folder
 
 

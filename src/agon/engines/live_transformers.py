@@ -13,7 +13,7 @@ import torch
 
 from agon.engines.live import Piece
 from agon.engines.protocol import Request, check_request
-from agon.engines.transformers_engine import Batch, evaluating, take_batch
+from agon.engines.transformers_batch import Batch, evaluating, take_batch
 from agon.policies.pair import Pair
 
 # A step costs about the same for one row as for many, so few large batches sample more tokens than many small

@@ -1,22 +1,23 @@
 """vLLM in process, token by token: every request joins the one continuous batch as it comes."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from agon.engines.live import Piece
 from agon.engines.protocol import Request, check_request
 
-if TYPE_CHECKING:
-    from agon.engines.vllm_engine import VllmEngine
+
+class Add(Protocol):
+    """Hands a request to vLLM under a name, as `VllmEngine.add` does."""
+
+    def __call__(self, name: str, request: Request, streamed: bool, seeded: bool) -> None: ...
 
 
 class LiveVllm:
     """The running batch of a `VllmEngine`, a step at a time."""
 
-    def __init__(
-        self, engine: "VllmEngine", core: Any, versions: Mapping[str, int], max_model_len: int
-    ) -> None:
-        self._engine = engine
+    def __init__(self, add: Add, core: Any, versions: Mapping[str, int], max_model_len: int) -> None:
+        self._add = add
         self._core = core  # vLLM's own
         self._versions = dict(versions)
         self.max_model_len = max_model_len
@@ -26,7 +27,7 @@ class LiveVllm:
         for request in requests:
             check_request(request, self._versions, self.max_model_len)
         for request in requests:
-            self._engine.add(request.key, request, streamed=not whole, seeded=seeded)
+            self._add(request.key, request, streamed=not whole, seeded=seeded)
             self._running.add(request.key)
 
     def cancel(self, keys: Collection[str]) -> None:

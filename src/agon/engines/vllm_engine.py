@@ -164,7 +164,7 @@ class VllmEngine:
         """The same engine and adapters, with tokens as they are drawn."""
         from agon.engines.live_vllm import LiveVllm
 
-        return LiveVllm(self, self._engine, self._versions, self.max_model_len)
+        return LiveVllm(self.add, self._engine, self._versions, self.max_model_len)
 
     def add(self, name: str, request: Request, streamed: bool = False, seeded: bool | None = None) -> None:
         """Hand a request to vLLM under a name; a streamed one reports its tokens step by step.
