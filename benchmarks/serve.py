@@ -50,14 +50,21 @@ class Timing:
     tokens: int
     first_s: list[float] = field(default_factory=list)
 
-    def figures(self) -> dict[str, Any]:
-        first = {"first token, ms": round(1e3 * statistics.median(self.first_s), 1)} if self.first_s else {}
-        return {
-            "seconds": round(self.seconds, 3),
-            "tokens": self.tokens,
-            "tokens per second": round(self.tokens / self.seconds),
-            **first,
-        }
+    @property
+    def speed(self) -> float:
+        return self.tokens / self.seconds
+
+
+def figures(repeats: Sequence[Timing]) -> dict[str, Any]:
+    """Medians of an arm's repeats, and all of its speeds."""
+    first = [1e3 * statistics.median(timing.first_s) for timing in repeats if timing.first_s]
+    return {
+        "tokens": sum(timing.tokens for timing in repeats),
+        "seconds": round(sum(timing.seconds for timing in repeats), 3),
+        "tokens per second": round(statistics.median(timing.speed for timing in repeats)),
+        "all tokens per second": [round(timing.speed) for timing in repeats],
+        **({"first token, ms": round(statistics.median(first), 1)} if first else {}),
+    }
 
 
 def main() -> None:
@@ -112,19 +119,21 @@ def measure(arguments: argparse.Namespace, folder: Path, out: Path, stack: ExitS
     problems = Problems(arguments)
     ask(url, [chat(problems.next(), arguments) for _ in range(16)], 8)  # everything has been used once
     for level in arguments.levels:
+        arms: dict[str, list[Timing]] = {"cascade": [], "bare": [], "bare, streamed": []}
+        for _ in range(arguments.repeats):
+            recorder.requests.clear()
+            chains = [chat(problems.next(), arguments) for _ in range(requests_at(level, arguments))]
+            arms["cascade"].append(ask(url, chains, level))
+            recorded = recorder.pairs()
+            if address:
+                arms["bare"].append(ask(address, completions(recorded, opened.loaded.engine), level))
+                arms["bare, streamed"].append(arms["bare"][-1])
+            else:
+                engine = recorder.inner._engine
+                arms["bare"].append(bare(engine, recorded, level, whole=True))
+                arms["bare, streamed"].append(bare(engine, recorded, level, whole=False))
         rows: dict[str, Any] = {"requests": requests_at(level, arguments)}
-        recorder.requests.clear()
-        chains = [chat(problems.next(), arguments) for _ in range(rows["requests"])]
-        rows["cascade"] = ask(url, chains, level).figures()
-        recorded = recorder.pairs()
-        if address:
-            direct = completions(recorded, opened.loaded.engine)
-            rows["bare"] = ask(address, direct, level).figures()
-            rows["bare, streamed"] = rows["bare"]
-        else:
-            engine = service.cascade.sampler.inner._engine
-            rows["bare"] = bare(engine, recorded, level, whole=True).figures()
-            rows["bare, streamed"] = bare(engine, recorded, level, whole=False).figures()
+        rows |= {name: figures(timings) for name, timings in arms.items()}
         measured["levels"][str(level)] = rows
         print(level, json.dumps(rows), flush=True)
         (out / "serve.json").write_text(json.dumps(measured, indent=2) + "\n")
@@ -376,6 +385,7 @@ def facts(arguments: argparse.Namespace) -> dict[str, Any]:
         "engine": arguments.engine,
         "device": torch.cuda.get_device_name() if cuda() else f"{os.cpu_count()} CPU cores",
         "max_tokens": arguments.tokens,
+        "repeats": arguments.repeats,
         "torch": torch.__version__,
         "python": platform.python_version(),
         **versions,
@@ -410,6 +420,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--out", help="folder for serve.json and serve.md")
     parser.add_argument("--levels", type=int, nargs="+", default=list(LEVELS), help="requests in flight")
     parser.add_argument("--scale", type=float, default=1.0, help="so many times the usual requests")
+    parser.add_argument("--repeats", type=int, default=1, help="of every arm; medians are reported")
     parser.add_argument("--tokens", type=int, help="longest completion of a stage (64 embedded, else 192)")
     parser.add_argument("--rows", type=int, default=256, help="rows that transformers samples at once")
     parser.add_argument("--cache-gb", type=float, default=16.0, help="vLLM's cache on a GPU")

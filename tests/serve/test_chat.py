@@ -11,7 +11,7 @@ from agon.engines.transformers_engine import TransformersEngine, stop_ids
 from agon.game.methods import METHODS
 from agon.game.problem import Problem
 from agon.game.verdict import Verdict
-from agon.serve.stages import TASK
+from agon.serve.stages import Question
 from tests.serve.running import SUM, Running
 
 LONG = 400  # tokens that are never needed: the pair stops before
@@ -136,12 +136,25 @@ def test_four_answers_differ_and_are_counted_together(server: Running) -> None:
 
 
 def test_a_seed_repeats_an_answer_and_no_seed_draws_another(server: Running) -> None:
-    def said(**options: Any) -> str:
-        return str(ask(server, model="agon-a", temperature=1.0, **options).choices[0].message.reasoning)
+    def said(**options: Any) -> list[str]:
+        answer = ask(server, model="agon-a", n=8, temperature=1.0, max_tokens=12, **options)
+        return [str(choice.message.reasoning) for choice in answer.choices]
 
-    assert said(seed=7) == said(seed=7)
-    assert len({said(seed=seed) for seed in range(3)}) > 1
-    assert len({said() for _ in range(3)}) > 1
+    assert said(seed=7) == said(seed=7) != said(seed=8)
+    assert said() != said()
+
+
+def test_one_seed_for_many_problems_draws_other_numbers_for_each(server: Running) -> None:
+    """The first word of the pair's thoughts names a habit, which no problem decides."""
+
+    def habit(number: int) -> str:
+        content = SUM.replace("27", str(number))
+        answer = ask(
+            server, model="agon-a", seed=0, max_tokens=4, messages=[{"role": "user", "content": content}]
+        )
+        return str(answer.choices[0].message.reasoning.split()[0])
+
+    assert len({habit(number) for number in range(20, 32)}) > 1
 
 
 class NoJudge:
@@ -165,7 +178,7 @@ def test_the_answer_is_the_duel_that_the_arena_plays_token_for_token(server: Run
         engine.sync(policy, 0)
     arena = Arena(engine, loaded.chat, NoJudge(), loaded.target.settings.summary_limit)
     (duels,) = arena.play(
-        [Problem("", SUM, TASK)],
+        [Question.of(SUM).problem],
         METHODS["coop"],
         drafts=3,
         sampling=loaded.target.sampling(1.0, 1.0, service.sampling.max_tokens),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from agon.engines.protocol import Sampling
-from agon.game.problem import Domain, Problem
+from agon.game.problem import Domain
 from agon.game.prompts import Message
 from agon.serve.cascade import Ask, Cascade
 from agon.serve.errors import ApiError, bad_request, too_long, unknown_model
@@ -14,7 +14,7 @@ from agon.serve.limits import CHARACTERS_PER_TOKEN, Gate, Limits
 from agon.serve.metrics import Metrics
 from agon.serve.routes import Route
 from agon.serve.schema import ChatRequest, conversation
-from agon.serve.stages import TASK, Question
+from agon.serve.stages import Question
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Service:
             raise unknown_model(request.model, list(self.routes))
         prompt, before = conversation(request)
         limit = self._prompt_limit(prompt, before)
-        question = Question(Problem("", prompt, TASK, domain=self.domain), before)
+        question = Question.of(prompt, before, self.domain)
         try:
             prompt_ids = self.cascade.stages.plain(question)
         except Exception as error:  # templates raise what they like, for example at a role they do not know

@@ -4,13 +4,15 @@ The prompts and what a rival may read are those of `agon.game`, the seeds those 
 question is a problem without a gold answer, and the same seed gives the same duel as `Arena.play`.
 """
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agon.arena import CHALLENGE, DRAFT
 from agon.engines.chat import Chat
 from agon.engines.protocol import derive_seed
-from agon.game.problem import Problem
+from agon.game.problem import Domain, Problem
 from agon.game.prompts import Message, challenger_prompt, plain_prompt
 from agon.game.rollout import FinishReason
 from agon.game.transcript import Transcript, split
@@ -24,6 +26,17 @@ class Question:
 
     problem: Problem
     before: tuple[Message, ...] = ()
+
+    @staticmethod
+    def of(prompt: str, before: Sequence[Message] = (), domain: Domain = "math") -> "Question":
+        """What somebody asks. Its id is made of its text: one seed for many questions is another seed for each.
+
+        With the same random numbers for all of them, a pair that begins in one of several ways would begin in
+        the same way everywhere, and an evaluation with a fixed seed would measure that one.
+        """
+        text = json.dumps([*before, prompt])
+        name = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        return Question(Problem(name, prompt, TASK, domain=domain), tuple(before))
 
 
 @dataclass(frozen=True)
