@@ -14,7 +14,8 @@ PIECES = st.lists(st.integers(1, 9), min_size=1, max_size=30)
 
 
 def cut(text: str, sizes: list[int]) -> list[str]:
-    pieces, at = [], 0
+    pieces: list[str] = []
+    at = 0
     while at < len(text):
         size = sizes[len(pieces) % len(sizes)]
         pieces.append(text[at : at + size])

@@ -114,7 +114,7 @@ def test_metrics_count_requests_tokens_and_seconds_by_stage(server: Running) -> 
     def grew(name: str) -> float:
         return after[name] - before.get(name, 0)
 
-    stages = answer.agon["choices"][0]["stages"]  # type: ignore[attr-defined]
+    stages = answer.agon["choices"][0]["stages"]
     for stage in ("draft", "final"):
         for kind, key in (("completion", "tokens"), ("prompt", "prompt_tokens")):
             assert grew(f'agon_tokens_total{{stage="{stage}",kind="{kind}"}}') == stages[stage][key]

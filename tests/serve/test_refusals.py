@@ -144,7 +144,7 @@ def test_a_body_that_is_too_large_is_refused_with_its_length_declared_or_not(
 
 @pytest.mark.parametrize("key", ["wrong", None, "a-key-for-test", "a-key-for-tests2", "schlüssel"])
 def test_without_the_right_key_nothing_is_answered_but_health(server: Running, key: str | None) -> None:
-    headers = {} if key is None else {"Authorization": f"Bearer {key}".encode()}
+    headers = {} if key is None else {b"Authorization": f"Bearer {key}".encode()}
     with httpx.Client(base_url=server.url, headers=headers, trust_env=False) as http:
         for method, path in (("POST", "/v1/chat/completions"), ("GET", "/v1/models"), ("GET", "/metrics")):
             answer = http.request(method, path)

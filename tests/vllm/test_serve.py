@@ -89,7 +89,7 @@ def test_vllm_in_process_streams_the_same_and_lets_cancelled_requests_go(run: Pa
             pass
         stream.close()
         running.wait_until_idle()
-        warm = {"temperature": 1.0, "seed": 9, "max_tokens": 40}
+        warm: dict[str, Any] = {"temperature": 1.0, "seed": 9, "max_tokens": 40}
         assert ask(running, 1, **warm) == ask(running, 1, **warm)
         assert ask(running, 1, **warm) != ask(running, 1, **{**warm, "seed": 10})
 

@@ -1,6 +1,7 @@
 """Tokens into text while they arrive: a character is passed on once all its tokens are there."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from tokenizers.decoders import DecodeStream
 
@@ -25,7 +26,7 @@ class LiveText:
         self._chat = chat
         self._shows = shows  # by token, whether it is decoded to any text by itself
         # None for a tokenizer in plain Python, and after bytes that are no text: all of it in the end.
-        self._core = getattr(chat.tokenizer, "backend_tokenizer", None)
+        self._core: Any = getattr(chat.tokenizer, "backend_tokenizer", None)
         self._stream = DecodeStream(skip_special_tokens=False)
         self._held: list[int] = []  # may be the tokens that end it
         self._passed: list[str] = []

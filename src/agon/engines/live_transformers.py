@@ -14,6 +14,7 @@ import torch
 from agon.engines.live import Piece
 from agon.engines.protocol import Request, check_request
 from agon.engines.transformers_batch import Batch, evaluating, take_batch
+from agon.game.rollout import FinishReason
 from agon.policies.pair import Pair
 
 # A step costs about the same for one row as for many, so few large batches sample more tokens than many small
@@ -137,6 +138,6 @@ class LiveTransformers:
             elif number in running.whole:
                 continue
             tokens = row.token_ids if number in running.whole else row.token_ids[-1:]
-            reason = None if not over else "stop" if row.stopped else "length"
+            reason: FinishReason | None = None if not over else "stop" if row.stopped else "length"
             pieces.append(Piece(request.key, tuple(tokens), reason))
         return pieces
