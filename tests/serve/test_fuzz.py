@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -105,10 +106,13 @@ def faults(server: Running, count: int, seed: int, at_once: int) -> list[str]:
     rng = random.Random(seed)
     bodies = [body(rng) for _ in range(count)]
     statuses: Counter[int] = Counter()
+    own = threading.local()  # a client of httpx closes idle connections under other threads' hands
     with server.http() as http, ThreadPoolExecutor(at_once) as pool:
 
         def send(content: bytes) -> str | None:
-            answer = http.post("/v1/chat/completions", content=content)
+            if not hasattr(own, "http"):
+                own.http = server.http()
+            answer = own.http.post("/v1/chat/completions", content=content)
             statuses[answer.status_code] += 1
             wrong = fault(answer)
             return f"{content[:300]!r}\n{wrong}" if wrong else None

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -21,7 +22,7 @@ import pytest
 from agon.serve.errors import ApiError
 from agon.serve.limits import Gate, Limits, read_body
 from agon.serve.server import is_loopback
-from tests.serve.running import SUM, Running
+from tests.serve.running import KEY, SUM, Running
 
 ASKED: dict[str, Any] = {"model": "agon", "messages": [{"role": "user", "content": SUM}]}
 
@@ -84,6 +85,20 @@ def test_a_body_that_never_comes_is_not_waited_for() -> None:
     with pytest.raises(ApiError) as refused:
         asyncio.run(read_body(slow(), None, Limits(body_timeout_s=0.01)))
     assert refused.value.status == 408
+
+
+def test_a_client_that_goes_away_before_it_has_asked_is_no_failure(
+    server: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = server.opened.service.metrics.cancelled
+    with socket.create_connection(("127.0.0.1", int(server.url.rsplit(":", 1)[1]))) as connection:
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\n"
+        connection.sendall(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
+    deadline = time.monotonic() + 10
+    while server.opened.service.metrics.cancelled == before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert server.opened.service.metrics.cancelled == before + 1
+    assert "Traceback" not in caplog.text
 
 
 def test_the_log_has_no_prompt_unless_asked(server: Running, caplog: pytest.LogCaptureFixture) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from agon.errors import InputError
 from agon.serve.cascade import Ask, Delta
@@ -134,6 +135,9 @@ class _Chat:
         except ApiError as error:
             self._note(error.status)
             raise
+        except ClientDisconnect:  # before it had sent what it asks
+            self._note(CLIENT_GONE)
+            return Response(status_code=CLIENT_GONE)
         except BaseException:
             self._note(500)
             raise
