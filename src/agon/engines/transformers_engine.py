@@ -5,18 +5,19 @@ share is prefilled once; rows that have finished leave the batch. What it leaves
 and adding new requests to a running batch (use vLLM for those).
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from agon.engines.protocol import Capabilities, Finished, Request, Sampling, check_request
-from agon.engines.sampler import UniformStreams, draw, warpers
+from agon.engines.protocol import Capabilities, Finished, Request, check_request
+from agon.engines.transformers_batch import Batch, evaluating, take_batch
 from agon.game.rollout import Rollout
 from agon.policies.pair import BASE, Pair
+
+if TYPE_CHECKING:
+    from agon.engines.live_transformers import LiveTransformers
 
 
 class TransformersEngine:
@@ -53,10 +54,10 @@ class TransformersEngine:
     def collect(self) -> list[Finished]:
         if not self._pending:
             return []
-        batch = self._next_batch()
+        batch, self._pending = take_batch(self._pending, self._max_rows)
         model = self._pair.model
-        with self._pair.using(batch[0].policy), _evaluating(model), torch.inference_mode():
-            sampled = _Batch(batch, self._stop_ids, self._pad_id).run(model)
+        with self._pair.using(batch[0].policy), evaluating(model), torch.inference_mode():
+            sampled = Batch(batch, self._stop_ids, self._pad_id).run(model)
         return [
             Finished(
                 request,
@@ -87,137 +88,11 @@ class TransformersEngine:
     def close(self) -> None:
         self._pending.clear()
 
-    def _next_batch(self) -> list[Request]:
-        """Requests with the oldest one's policy and sampling, the shortest prompts first, up to `max_rows`."""
-        first = _kind(self._pending[0])
-        same = [index for index, request in enumerate(self._pending) if _kind(request) == first]
-        # Sorting by the prompt itself keeps equal prompts side by side, where one prefill serves all.
-        same.sort(key=lambda index: (len(self._pending[index].prompt_ids), self._pending[index].prompt_ids))
-        chosen = same[: self._max_rows]
-        batch = [self._pending[index] for index in chosen]
-        taken = set(chosen)
-        self._pending = [request for index, request in enumerate(self._pending) if index not in taken]
-        return batch
+    def live(self) -> "LiveTransformers":
+        """The same weights, sampled token by token."""
+        from agon.engines.live_transformers import LiveTransformers
 
-
-def _kind(request: Request) -> tuple[str, Sampling]:
-    """What the requests of a batch share: all but their prompts, seeds and lengths."""
-    return request.policy, replace(request.sampling, max_tokens=0)
-
-
-@dataclass
-class _Row:
-    """A completion so far."""
-
-    token_ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    stopped: bool = False
-
-
-class _Batch:
-    """One batch from prefill to its last token."""
-
-    # Finished rows are removed in groups, because each removal copies the cache.
-    SHRINK_BELOW = 0.75
-
-    def __init__(self, requests: Sequence[Request], stop_ids: torch.Tensor, pad_id: int) -> None:
-        self.requests = requests
-        self.sampling = requests[0].sampling
-        self.stop_ids = stop_ids.new_empty(0) if self.sampling.ignore_stop else stop_ids
-        self.pad_id = pad_id
-        self.rows = [_Row() for _ in requests]
-        self.uniforms = UniformStreams([request.seed for request in requests])
-        self.warp = warpers(self.sampling)
-
-    def run(self, model: nn.Module) -> list[_Row]:
-        device = next(model.parameters()).device
-        stop_ids = self.stop_ids.to(device)
-        context, mask, logits, cache = self._prefill(model, device)
-        live = list(range(len(self.requests)))
-        running = torch.ones(len(live), dtype=torch.bool, device=device)
-        limits = torch.tensor([request.sampling.max_tokens for request in self.requests], device=device)
-        for position in range(int(limits.max())):
-            scores = logits
-            if self.warp:
-                scores = self.warp(cast(torch.LongTensor, context), cast(torch.FloatTensor, logits.float()))
-            tokens, logprobs = draw(scores, self.sampling, self.uniforms.at(position, live))
-            stops = torch.isin(tokens, stop_ids) & running
-            self._record(live, running, tokens, logprobs, stops)
-            running &= ~stops & (limits > position + 1)
-            if not running.any():
-                break
-            kept = int(running.sum())
-            if kept < self.SHRINK_BELOW * len(live):
-                index = running.nonzero()[:, 0]
-                cache.reorder_cache(index)
-                context, mask, tokens = context[index], mask[index], tokens[index]
-                live = [live[row] for row in index.tolist()]
-                running, limits = running[index], limits[index]
-            mask = torch.cat([mask, mask.new_ones(len(live), 1)], dim=1)
-            if self.warp:  # only the repetition penalty reads it
-                context = torch.cat([context, tokens[:, None]], dim=1)
-            output = model(
-                input_ids=tokens[:, None],
-                attention_mask=mask,
-                position_ids=mask.sum(-1, keepdim=True) - 1,
-                past_key_values=cache,
-                use_cache=True,
-            )
-            logits, cache = output.logits[:, -1], output.past_key_values
-        return self.rows
-
-    def _prefill(
-        self, model: nn.Module, device: torch.device
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, Any]:
-        """Run each distinct prompt once, left-padded, and give every request its copy of the cache."""
-        places: dict[tuple[int, ...], int] = {}
-        copies = torch.tensor(
-            [places.setdefault(request.prompt_ids, len(places)) for request in self.requests], device=device
-        )
-        width = max(map(len, places))
-        ids = torch.full((len(places), width), self.pad_id)
-        mask = torch.zeros((len(places), width), dtype=torch.long)
-        for prompt, row in places.items():
-            ids[row, width - len(prompt) :] = torch.tensor(prompt)
-            mask[row, width - len(prompt) :] = 1
-        ids, mask = ids.to(device), mask.to(device)
-        output = model(
-            input_ids=ids,
-            attention_mask=mask,
-            position_ids=(mask.cumsum(-1) - 1).clamp(min=0),
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        cache = output.past_key_values
-        if len(places) < len(self.requests):
-            cache.reorder_cache(copies)
-        return ids[copies], mask[copies], output.logits[copies, -1], cache
-
-    def _record(
-        self,
-        live: Sequence[int],
-        running: torch.Tensor,
-        tokens: torch.Tensor,
-        logprobs: torch.Tensor,
-        stops: torch.Tensor,
-    ) -> None:
-        columns = zip(live, running.tolist(), tokens.tolist(), logprobs.tolist(), stops.tolist(), strict=True)
-        for row, still, token, logprob, stopped in columns:
-            if still:
-                self.rows[row].token_ids.append(token)
-                self.rows[row].logprobs.append(logprob)
-                self.rows[row].stopped = stopped
-
-
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode within a block: no dropout, no gradient checkpointing."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)
+        return LiveTransformers(self._pair, self._versions, self._stop_ids, self._pad_id, self._max_rows)
 
 
 def stop_ids(model: nn.Module, tokenizer: Any) -> list[int]:

@@ -18,7 +18,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -30,6 +30,9 @@ from agon.engines.protocol import Capabilities, Finished, Request, Sampling, che
 from agon.errors import InputError
 from agon.game.rollout import Rollout
 from agon.policies.pair import BASE, Pair
+
+if TYPE_CHECKING:
+    from agon.engines.live_vllm import LiveVllm
 
 # One more than there are adapters: vLLM's CPU kernels give a request without an adapter whatever is in
 # the last slot, so that slot has to stay empty.
@@ -109,17 +112,9 @@ class VllmEngine:
     def submit(self, requests: Sequence[Request]) -> None:
         for request in requests:
             check_request(request, self._versions, self.max_model_len)
-        from vllm.inputs import tokens_input
-
         for request in requests:
             name = str(next(self._numbers))
-            adapter = self._adapters.get(request.policy)
-            self._engine.add_request(
-                name,
-                tokens_input(list(request.prompt_ids)),
-                self._sampling_params(request.sampling, request.seed),
-                lora_request=_lora_request(adapter) if adapter else None,
-            )
+            self.add(name, request)
             self._pending[name] = request
 
     def collect(self) -> list[Finished]:
@@ -199,7 +194,30 @@ class VllmEngine:
         # vLLM frees the GPU when the last reference to it is gone.
         del self._child, self._engine, self._llm
 
-    def _sampling_params(self, sampling: Sampling, seed: int) -> Any:
+    def live(self) -> "LiveVllm":
+        """The same engine and adapters, with tokens as they are drawn."""
+        from agon.engines.live_vllm import LiveVllm
+
+        return LiveVllm(self.add, self._engine, self._versions, self.max_model_len)
+
+    def add(self, name: str, request: Request, streamed: bool = False, seeded: bool | None = None) -> None:
+        """Hand a request to vLLM under a name; a streamed one reports its tokens step by step.
+
+        Whether its seed is used is the engine's own choice if `seeded` is None.
+        """
+        from vllm.inputs import tokens_input
+
+        adapter = self._adapters.get(request.policy)
+        self._engine.add_request(
+            name,
+            tokens_input(list(request.prompt_ids)),
+            self._sampling_params(request.sampling, request.seed, streamed, seeded),
+            lora_request=_lora_request(adapter) if adapter else None,
+        )
+
+    def _sampling_params(
+        self, sampling: Sampling, seed: int, streamed: bool = False, seeded: bool | None = None
+    ) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
@@ -210,13 +228,13 @@ class VllmEngine:
             top_k=sampling.top_k,
             min_p=sampling.min_p,
             repetition_penalty=sampling.repetition_penalty,
-            seed=seed if self._seeded else None,
+            seed=seed if (self._seeded if seeded is None else seeded) else None,
             stop_token_ids=None if sampling.ignore_stop else self._stop_ids,
             # Not min_tokens: it takes the stop tokens out of the distribution.
             ignore_eos=sampling.ignore_stop,
             logprobs=0 if self._options.logprobs else None,  # 0: only of the token that was drawn
             detokenize=False,  # Chat.decode does it, the same way for every engine
-            output_kind=RequestOutputKind.FINAL_ONLY,
+            output_kind=RequestOutputKind.DELTA if streamed else RequestOutputKind.FINAL_ONLY,
             skip_clone=True,  # nothing else uses this object
         )
 

@@ -48,9 +48,8 @@ class Replica:
         self._prefix = parts.path.rstrip("/").removesuffix("/v1")
         self._control_timeout_s = control_timeout_s
         self._timeout_s = timeout_s
-        self._headers = {"Content-Type": "application/json", "Connection": "close"}
-        if api_key:
-            self._headers["Authorization"] = f"Bearer {api_key}"
+        self.authorization = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._headers = {"Content-Type": "application/json", "Connection": "close", **self.authorization}
         self._open: set[http.client.HTTPConnection] = set()
         # The engine's view of this server, changed only under the engine's lock.
         self.ready = False
@@ -58,6 +57,10 @@ class Replica:
         self.failures = 0  # since the last completion
         self.error: ReplicaError | None = None  # why it is not ready
         self.tried_generation = -1  # of the adapters that it was last given, whether it took them or not
+
+    @property
+    def completions_url(self) -> str:
+        return f"{self.url}{self._prefix}/v1/completions"
 
     def check_health(self) -> None:
         status, _ = self._call("GET", "/health", timeout_s=self._control_timeout_s)
@@ -78,7 +81,7 @@ class Replica:
         status, text = self._call("POST", "/v1/load_lora_adapter", body, self._control_timeout_s)
         if status == 200:
             return
-        message = _message(text)
+        message = message_of(text)
         if "has already been loaded" in message:  # by an attempt whose answer was lost
             return
         if status in (404, 405) and adapter.name not in message:
@@ -114,22 +117,7 @@ class Replica:
 
     def complete(self, request: Request, model: str, stop_ids: Sequence[int]) -> Answer:
         """Sample one completion."""
-        sampling = request.sampling
-        body = {
-            "model": model,
-            "prompt": list(request.prompt_ids),
-            "max_tokens": sampling.max_tokens,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "top_k": sampling.top_k,
-            "min_p": sampling.min_p,
-            "repetition_penalty": sampling.repetition_penalty,
-            "seed": request.seed,
-            "stop_token_ids": [] if sampling.ignore_stop else list(stop_ids),
-            "ignore_eos": sampling.ignore_stop,
-            "logprobs": 0,
-            "return_token_ids": True,
-        }
+        body = {**completion_body(request, model, stop_ids), "logprobs": 0}
         answer = self._json("POST", "/v1/completions", body, self._timeout_s)
         choice = answer["choices"][0]
         if answer["model"] != model:
@@ -163,10 +151,10 @@ class Replica:
             except (ValueError, TypeError) as error:
                 raise MisconfiguredError(f"{path} does not answer as vLLM does: {text[:100]!r}") from error
         if status in (400, 422):
-            raise InputError(f"The server {self.url} refuses a request: {_message(text)}")
+            raise InputError(f"The server {self.url} refuses a request: {message_of(text)}")
         if status == 401:
             raise MisconfiguredError("refuses this api_key")
-        raise ReplicaError(f"{path} answers {status}: {_message(text)}")
+        raise ReplicaError(f"{path} answers {status}: {message_of(text)}")
 
     def _call(
         self, method: str, path: str, body: dict[str, Any] | None = None, timeout_s: float = 60.0
@@ -186,7 +174,26 @@ class Replica:
             connection.close()
 
 
-def _message(text: bytes) -> str:
+def completion_body(request: Request, model: str, stop_ids: Sequence[int]) -> dict[str, Any]:
+    """What a server is asked for one completion."""
+    sampling = request.sampling
+    return {
+        "model": model,
+        "prompt": list(request.prompt_ids),
+        "max_tokens": sampling.max_tokens,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": sampling.min_p,
+        "repetition_penalty": sampling.repetition_penalty,
+        "seed": request.seed,
+        "stop_token_ids": [] if sampling.ignore_stop else list(stop_ids),
+        "ignore_eos": sampling.ignore_stop,
+        "return_token_ids": True,
+    }
+
+
+def message_of(text: bytes) -> str:
     """The message in a server's error response, whatever its format."""
     try:
         answer = json.loads(text)

@@ -183,6 +183,41 @@ class VllmServerEngine:
                 for replica in self._replicas
             }
 
+    # For a caller that talks to the servers itself, as serving does: it borrows one for each request.
+
+    @property
+    def max_model_len(self) -> int:
+        return self._max_model_len
+
+    @property
+    def stop_ids(self) -> list[int]:
+        return self._stop_ids
+
+    def lease(self, avoid: Replica | None = None) -> Replica | None:
+        """The server with the fewest requests in flight, to be given back; None if none is ready."""
+        with self._changed:
+            free = [replica for replica in self._replicas if replica.ready]
+            if not free:
+                return None
+            replica = min(free, key=lambda replica: (replica is avoid, replica.in_flight))
+            replica.in_flight += 1
+            return replica
+
+    def give_back(self, replica: Replica, error: ReplicaError | None = None) -> None:
+        """The end of a lease; after an error the server is excluded until it has been brought up again."""
+        with self._changed:
+            replica.in_flight -= 1
+            if error is None:
+                replica.failures = 0
+            elif replica.ready:
+                self._exclude(replica, error)
+
+    def model_name(self, policy: str) -> str:
+        """The name under which servers know a policy."""
+        with self._changed:
+            adapter = self._adapters.get(policy)
+            return adapter.name if adapter else str(self._base_name)
+
     def sleep(self) -> None: ...
 
     def wake(self) -> None: ...
@@ -313,7 +348,7 @@ class VllmServerEngine:
         while (taken := self._next_job()) is not None:
             replica, job = taken
             try:
-                answer = replica.complete(job.request, self._model(job.request), self._stop_ids)
+                answer = replica.complete(job.request, self.model_name(job.request.policy), self._stop_ids)
             except ReplicaError as error:
                 self._retry(replica, job, error)
             except Exception as error:
@@ -345,12 +380,6 @@ class VllmServerEngine:
                     return replica, job
                 self._job_available.wait()
         return None
-
-    def _model(self, request: Request) -> str:
-        """The name under which servers know the policy that a request is for."""
-        with self._changed:
-            adapter = self._adapters.get(request.policy)
-            return adapter.name if adapter else str(self._base_name)
 
     def _rollout(self, request: Request, answer: Answer) -> Rollout:
         return Rollout(

@@ -1,9 +1,9 @@
 """From a target to something that can play: base, adapters, chat and engine, loaded once for all tasks."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -34,6 +34,7 @@ class EngineChoice:
     budget: VllmBudget
     rows: int = 256
     servers: Sequence[str] = ()
+    vllm_extra: Mapping[str, Any] = field(default_factory=dict)  # more options of vllm.LLM
 
     def __post_init__(self) -> None:
         self.budget.refuse_without_vllm(self.name)
@@ -65,7 +66,7 @@ class LoadedTarget:
 @contextmanager
 def load_target(target: Target, choice: EngineChoice) -> Iterator[LoadedTarget]:
     """Load the base and the adapters, and close the engine in the end."""
-    _refuse_without_weights(target)
+    refuse_without_weights(target)
     settings = target.settings
     settings.use_threads()
     cuda = torch.cuda.is_available()
@@ -98,6 +99,7 @@ def _engine_options(
             dtype=str(dtype).removeprefix("torch."),
             max_model_len=choice.budget.length(chat, config),
             logprobs=False,
+            extra=choice.vllm_extra,
         )
         vllm = choice.budget.applied_to(vllm, torch.cuda.is_available())
     return EngineOptions(
@@ -129,7 +131,7 @@ def _refuse_other_adapters(target: Target, pair: Pair) -> None:
             )
 
 
-def _refuse_without_weights(target: Target) -> None:
+def refuse_without_weights(target: Target) -> None:
     """A copy of a run's outcomes has its adapters' configurations and nothing that could answer."""
     for policy in target.policies:
         if target.run and not any((target.run.adapters / policy).glob("adapter_model.*")):

@@ -1,0 +1,66 @@
+"""Tokens into text while they arrive: a character is passed on once all its tokens are there."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tokenizers.decoders import DecodeStream
+
+from agon.engines.chat import Chat
+
+
+class LiveTexts:
+    """Starts a live text for each completion; what they share is what the tokenizer's end tokens are."""
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+        self._shows: dict[int, bool] = {}
+
+    def start(self) -> "LiveText":
+        return LiveText(self._chat, self._shows)
+
+
+class LiveText:
+    """The text of one completion so far; in the end it is what `Chat.decode` makes of all its tokens."""
+
+    def __init__(self, chat: Chat, shows: dict[int, bool]) -> None:
+        self._chat = chat
+        self._shows = shows  # by token, whether it is decoded to any text by itself
+        # None for a tokenizer in plain Python, and after bytes that are no text: all of it in the end.
+        self._core: Any = getattr(chat.tokenizer, "backend_tokenizer", None)
+        self._stream = DecodeStream(skip_special_tokens=False)
+        self._held: list[int] = []  # may be the tokens that end it
+        self._passed: list[str] = []
+        self.token_ids: list[int] = []
+
+    def feed(self, token_ids: Sequence[int]) -> str:
+        """What these tokens add; nothing while a character is incomplete."""
+        self.token_ids += token_ids
+        start = len(self._passed)
+        for token in token_ids if self._core is not None else ():
+            self._held.append(token)
+            if token not in self._shows:
+                self._shows[token] = self._chat.decode([token]) != ""
+            if self._shows[token]:
+                self._step()
+        return "".join(self._passed[start:])
+
+    def _step(self) -> None:
+        try:
+            for token in self._held:
+                self._passed.append(self._stream.step(self._core, token) or "")
+        except (
+            Exception
+        ):  # tokenizers raises it bare, at bytes that turn text before them into something else
+            self._core = None
+        self._held.clear()
+
+    def finish(self) -> str:
+        """The rest of the text. Where a model wrote bytes that are no text, what was passed on stays as it is."""
+        rest = self.text[len("".join(self._passed)) :]
+        self._passed.append(rest)
+        return rest
+
+    @property
+    def text(self) -> str:
+        """All of it, as every engine decodes a rollout."""
+        return self._chat.decode(self.token_ids)
