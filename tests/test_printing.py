@@ -24,6 +24,7 @@ from agon.reports.charts import Line, draw
 from agon.reports.charts import Panel as ChartPanel
 from agon.reports.tables import Table, latex, markdown, print_rich
 from agon.train.model_card import model_card
+from tests.train.build import trainer
 
 SOURCE = Path(__file__).parents[1] / "src" / "agon"
 ATTACKS = (
@@ -196,6 +197,21 @@ def test_errors_quote_attacks_as_text(text: str, tmp_path: Path, capsys: pytest.
         said = capsys.readouterr().err
         assert obeyed(said) == []
         assert said.count("\n") == 1
+
+
+def test_completions_that_trl_prints_are_text(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    made = trainer(tmp_path / "run", log_completions=True)
+    try:
+        for name in ("prompt", "completion"):
+            made._logs[name].append(ATTACKS[0])
+        made._logs["advantages"].append(0.0)
+        made._logs["rewards"]["paid"].append(0.0)
+        made.log({"loss": 0.0})
+    finally:
+        made.close()
+    shown = capfd.readouterr().out
+    assert "u001b]52" in shown
+    assert "\x1b]52" not in shown
 
 
 PRINTS = {"print", "Console"}
