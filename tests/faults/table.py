@@ -360,7 +360,7 @@ def _kill_this_process(*_: Any, **__: Any) -> None:
 WEIGHTS = "adapter_model.safetensors"
 FALLS_BACK = r"checkpoint-\d+ is damaged \(.*{}.*\): going on from checkpoint-\d+\."
 FAULTS = [
-    Fault("kill -9 at any moment", kill_at_any_moment, code=-9, quick=True),
+    Fault("kill -9 at any moment", kill_at_any_moment, code=-9),
     Fault("kill -9 before a checkpoint is sealed", kill_where(agon.runs.folder, "seal"), code=-9),
     Fault("kill -9 before a checkpoint has its name", kill_where(agon.runs.folder, "sync_folder"), code=-9),
     Fault("kill -9 while the metrics are written", kill_where(Run, "add_metrics"), code=-9),
@@ -403,7 +403,6 @@ FAULTS = [
         damaged("optimizer.pt", cut_off, how_many=9),
         holds="refused",
         says=r"No checkpoint in .* is whole",
-        quick=True,
     ),
     Fault("half a line of metrics", add_half_a_line("metrics.jsonl")),
     Fault("half a duel", add_half_a_line("duels/00000.jsonl")),

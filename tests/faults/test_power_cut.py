@@ -14,13 +14,26 @@ from tests.faults.scene import Scene, at_step, records
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    scene = Scene(tmp_path_factory.mktemp("whole") / "run", options={"save_steps": 2})
-    assert scene.train().code == 0
-    return scene
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was never disturbed; what was flushed of it when it ended is beside it in `left`."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+
+    def prepare(trainer: AgonTrainer) -> None:
+        folder.mkdir(exist_ok=True)
+        disk = Disk(folder)
+        train = trainer.train
+
+        def train_and_cut(**arguments: object) -> None:
+            train(**arguments)  # type: ignore[arg-type]
+            disk.after_power_cut(folder.with_name("left"))
+
+        trainer.train = train_and_cut  # type: ignore[method-assign,assignment]
+
+    assert Scene(folder, options={"save_steps": 2}).train(prepare).code == 0
+    return folder
 
 
-def test_a_run_goes_on_after_a_power_cut_from_what_was_flushed(whole: Scene, tmp_path: Path) -> None:
+def test_a_run_goes_on_after_a_power_cut_from_what_was_flushed(whole: Path, tmp_path: Path) -> None:
     scene = Scene(tmp_path / "run", options={"save_steps": 2})
 
     def prepare(trainer: AgonTrainer) -> None:
@@ -40,25 +53,12 @@ def test_a_run_goes_on_after_a_power_cut_from_what_was_flushed(whole: Scene, tmp
     report = check_run(scene.folder)
     assert (report.findings, report.resume) == ([], "The run could go on from checkpoint-4, after step 4.")
     assert scene.train().code == 0
-    assert records(scene.folder) == records(whole.folder)
+    assert records(scene.folder) == records(whole)
 
 
-def test_a_run_that_is_called_finished_is_whole_on_the_disk(whole: Scene, tmp_path: Path) -> None:
-    scene = Scene(tmp_path / "run", options={"save_steps": 2})
-
-    def prepare(trainer: AgonTrainer) -> None:
-        scene.folder.mkdir(exist_ok=True)
-        disk = Disk(scene.folder)
-        train = trainer.train
-
-        def train_and_cut(**arguments: object) -> None:
-            train(**arguments)  # type: ignore[arg-type]
-            disk.after_power_cut(tmp_path / "left")
-
-        trainer.train = train_and_cut  # type: ignore[method-assign,assignment]
-
-    assert scene.train(prepare).code == 0
-    report = check_run(tmp_path / "left")
+def test_a_run_that_is_called_finished_is_whole_on_the_disk(whole: Path) -> None:
+    left = whole.with_name("left")
+    report = check_run(left)
     assert report.findings == []
     assert report.resume == "The run is finished: there is nothing to resume."
-    assert records(tmp_path / "left") == records(whole.folder)
+    assert records(left) == records(whole)
