@@ -41,6 +41,7 @@ from agon.policies.pair import BASE
 from agon.reports.evaluation_tables import compare_tables, result_table
 from agon.reports.tables import Table, markdown
 from agon.runs.folder import Run, is_run
+from agon.runs.trust import all_or_nothing
 from agon.tasks.splits import content_id
 
 Where = str | Path | Run
@@ -181,13 +182,16 @@ class LoadedPair:
         return duel
 
 
-def load(where: Where, engine: str = "auto") -> LoadedPair:
+def load(where: Where, engine: str = "auto", trust_run_code: bool = False) -> LoadedPair:
     """Open a run (its folder, or a repository of the Hub that `agon push` made) or a plain model.
 
     `engine` is what samples: transformers, vllm, or auto (vLLM where it is installed beside a GPU). The pair
-    answers in the direction that the run's evaluation chose on validation, else A drafts.
+    answers in the direction that the run's evaluation chose on validation, else A drafts. A folder is data:
+    code that only it names is run with `trust_run_code` alone.
     """
-    target = open_target(_local(where))
+    folder = _local(where)
+    target = open_target(folder, all_or_nothing(folder, trust_run_code))
+    target.refuse_untrusted((), _engine(engine))
     resources = ExitStack()
     choice = EngineChoice(_engine(engine), VllmBudget(target.sampling().max_tokens))
     loaded = resources.enter_context(load_target(target, choice))
@@ -245,10 +249,17 @@ def compare(
     return Result(found, lambda: list(compare_tables(found)))
 
 
-def train(recipe: str | Path | None = None, *, resume: Where | None = None, **options: Any) -> Path:
+def train(
+    recipe: str | Path | None = None,
+    *,
+    resume: Where | None = None,
+    trust_run_code: bool = False,
+    **options: Any,
+) -> Path:
     """Train as `agon train` does, live view included, and return the folder of the run.
 
     Without a recipe: the embedded default. `options` are those of `agon train --help`, `model` and `task` too.
+    `trust_run_code` lets the folder of a resumed run name code of its own.
     """
     from agon.train.launch import name_folder, saved_run
     from agon.train.launch import train as run_training
@@ -258,7 +269,7 @@ def train(recipe: str | Path | None = None, *, resume: Where | None = None, **op
         if recipe is not None or options:
             raise InputError("A resumed run keeps its own configuration: give `resume` alone.")
         folder = str(_folder(resume))
-        asked = saved_run(Path(folder))
+        asked = saved_run(Path(folder), all_or_nothing(folder, trust_run_code))
     else:
         asked = request_of(recipe, options)
         folder = name_folder(asked.what, asked.options)

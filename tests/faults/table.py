@@ -24,10 +24,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import agon.runs.folder
-import agon.train.callbacks
 from agon.engines.protocol import Finished
 from agon.runs.folder import Run
 from agon.runs.manifest import seal
+from agon.train import callbacks
 from agon.train.trainer import AgonTrainer
 from tests.faults.scene import Ended, Scene, at_step
 
@@ -106,7 +106,7 @@ def patience_runs_out(scene: Scene) -> Ended:
     """One signal, and a round that would last for a minute."""
 
     def prepare(trainer: AgonTrainer) -> None:
-        agon.train.callbacks.PATIENCE_SECONDS = 0.2
+        callbacks.PATIENCE_SECONDS = 0.2
 
         def hang() -> None:
             os.kill(os.getpid(), signal.SIGUSR1)

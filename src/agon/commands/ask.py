@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         quiet_loading()
     options = serve_options(arguments)
-    with open_service(arguments.run_folder, options) as opened:
+    with open_service(arguments.run_folder, options, arguments.trust_run_code) as opened:
         before = [{"role": "system", "content": arguments.system}] if arguments.system else []
         asked = {
             "model": arguments.model,

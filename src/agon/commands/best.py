@@ -10,7 +10,7 @@ train with a larger --save_total_limit to have more checkpoints to choose from.
 import argparse
 import json
 
-from agon.commands.arguments import whole
+from agon.commands.arguments import add_trust, whole
 from agon.commands.output import add_formats, quiet_loading, show_tables, working
 
 
@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--use", action="store_true", help="make the best checkpoint's adapters the run's own"
     )
+    add_trust(parser)
     add_formats(parser)
 
 
@@ -32,7 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
         from agon.reports.checkpoint_table import checkpoint_table
 
         quiet_loading()
-        found = compare_checkpoints(arguments.run, arguments.limit, arguments.samples)
+        found = compare_checkpoints(
+            arguments.run, arguments.limit, arguments.samples, trust_run_code=arguments.trust_run_code
+        )
         if arguments.use:
             use(arguments.run, found)
     if arguments.form == "json":

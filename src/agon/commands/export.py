@@ -7,6 +7,7 @@ agon export runs/agon exported --merged  and each policy as a whole model
 import argparse
 from pathlib import Path
 
+from agon.commands.arguments import add_trust
 from agon.commands.output import quiet_loading, working
 
 
@@ -16,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--merged", action="store_true", help="also each policy merged into the base, as a whole model"
     )
+    add_trust(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -23,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
         from agon.serve.export import export
 
         quiet_loading()
-        written = export(arguments.run_folder, arguments.folder, arguments.merged)
+        written = export(arguments.run_folder, arguments.folder, arguments.merged, arguments.trust_run_code)
     for path in written:
         print(path)
     return 0

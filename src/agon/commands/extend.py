@@ -12,7 +12,7 @@ import argparse
 import os
 from pathlib import Path
 
-from agon.commands.arguments import whole
+from agon.commands.arguments import add_trust, whole
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,14 +25,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="optimizer steps in all, those of the run included",
     )
+    add_trust(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from agon.commands import train
+    from agon.runs.trust import all_or_nothing
     from agon.train.launch import extend_run, saved_run
 
-    saved_run(arguments.run).check_here()  # nothing is changed where it could not go on
+    trusted = arguments.trust_run_code
+    saved_run(
+        arguments.run, all_or_nothing(str(arguments.run), trusted)
+    ).check_here()  # nothing is changed where it could not go on
     extend_run(arguments.run, arguments.max_steps)
-    words = argparse.Namespace(recipe=None, resume=arguments.run, rest=[], trust_run_code=False)
+    words = argparse.Namespace(recipe=None, resume=arguments.run, rest=[], trust_run_code=trusted)
     return train.run(words)

@@ -10,6 +10,7 @@ The repository holds both adapters, the tokenizer, the configuration and the res
 import argparse
 from pathlib import Path
 
+from agon.commands.arguments import add_trust
 from agon.commands.output import quiet_loading, working
 
 
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write what would be uploaded into a folder, and upload nothing",
     )
+    add_trust(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,7 +34,12 @@ def run(arguments: argparse.Namespace) -> int:
 
         quiet_loading()
         place = publish(
-            arguments.run, arguments.repo, arguments.private, arguments.licence, dry_run=arguments.dry_run
+            arguments.run,
+            arguments.repo,
+            arguments.private,
+            arguments.licence,
+            dry_run=arguments.dry_run,
+            trust_run_code=arguments.trust_run_code,
         )
     print(f"Written to {place}." if arguments.dry_run else f"Uploaded to {place}.")
     return 0

@@ -15,7 +15,7 @@ import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from agon.commands.arguments import number, whole
+from agon.commands.arguments import add_trust, number, whole
 from agon.commands.output import quiet_loading, working
 from agon.errors import InputError
 
@@ -85,6 +85,7 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="addresses of `vllm serve` processes for --engine vllm-server; the run's otherwise",
     )
+    add_trust(parser)
     parser.add_argument("--vllm-kv-cache-bytes", type=whole(1), metavar="N", help="bytes of vLLM's cache")
     parser.add_argument(
         "--max-model-len", type=whole(1), metavar="N", help="tokens of a prompt and its completion in vLLM"
@@ -130,7 +131,7 @@ def run(arguments: argparse.Namespace) -> int:
     logging.getLogger("agon.serve").setLevel(logging.INFO)
     bound = listen(arguments.host, arguments.port)
     try:
-        with open_service(arguments.run_folder, options) as opened:
+        with open_service(arguments.run_folder, options, arguments.trust_run_code) as opened:
             address = f"http://{arguments.host}:{bound.getsockname()[1]}/v1"
 
             def ready() -> None:

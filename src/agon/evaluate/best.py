@@ -16,13 +16,14 @@ from agon.evaluate.validate import validate
 from agon.evaluate.vllm_budget import VllmBudget
 from agon.policies.pair import BASE, saved_policies
 from agon.runs.folder import Run
+from agon.runs.trust import all_or_nothing
 
 
 def compare_checkpoints(
-    where: str, limit: int | None = None, samples: int = 1, seed: int = 0
+    where: str, limit: int | None = None, samples: int = 1, seed: int = 0, trust_run_code: bool = False
 ) -> dict[str, Any]:
     """Play every checkpoint on the same validation problems with the same seeds; the result is kept in the run."""
-    target = open_target(where)
+    target = open_target(where, all_or_nothing(where, trust_run_code))
     if target.run is None or target.method is None:
         raise InputError(f"'{where}' is not a run: give the folder of one.")
     checkpoints = target.run.checkpoints()
@@ -32,6 +33,7 @@ def compare_checkpoints(
             "save_total_limit that keeps several."
         )
     task = target.own_task()
+    target.refuse_untrusted([task], "transformers")
     problems = task.problems("validation")[:limit]
     sampling = target.sampling()
     choice = EngineChoice("transformers", VllmBudget(sampling.max_tokens))

@@ -109,6 +109,11 @@ class Trust:
                 self.refuse(left)
 
 
+def all_or_nothing(folder: str, everything: bool) -> Trust:
+    """For commands that name no part again: only `--trust-run-code` grants anything."""
+    return Trust(folder, everything, nameable=frozenset())
+
+
 NOTHING = Trust()
 EVERYTHING = Trust(everything=True)
 

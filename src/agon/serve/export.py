@@ -23,6 +23,7 @@ from agon.evaluate.target import Target, open_target
 from agon.policies.adapter_folder import adapter_rank
 from agon.policies.merge import save_merged
 from agon.runs.settings import RunSettings
+from agon.runs.trust import all_or_nothing
 from agon.serve.open import problem_domain
 from agon.serve.routes import Route, chosen_direction, routes
 
@@ -78,9 +79,10 @@ Two policies, A and B, as LoRA adapters over {model}, trained with `{method}`. A
 """
 
 
-def export(where: str, folder: Path, merged: bool = False) -> list[Path]:
+def export(where: str, folder: Path, merged: bool = False, trust_run_code: bool = False) -> list[Path]:
     """Write a run's pair for plain vLLM, and return what was written."""
-    target = open_target(where)
+    target = open_target(where, all_or_nothing(where, trust_run_code))
+    target.refuse_untrusted((), "transformers")
     chosen = chosen_direction(target)
     refuse_without_weights(target)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from agon.evaluate.request import is_address
 from agon.evaluate.target import Target, open_target
 from agon.evaluate.vllm_budget import VllmBudget
 from agon.game.problem import Domain
+from agon.runs.trust import all_or_nothing
 from agon.serve.cascade import Cascade
 from agon.serve.driver import Driver
 from agon.serve.limits import Limits
@@ -68,10 +69,14 @@ class Opened:
 
 
 @contextmanager
-def open_service(where: str, options: ServeOptions) -> Iterator[Opened]:
+def open_service(where: str, options: ServeOptions, trust_run_code: bool = False) -> Iterator[Opened]:
     """Load a run and serve it until the block ends."""
     options.check()
-    target = open_target(where)
+    trust = all_or_nothing(where, trust_run_code)
+    if options.vllm_servers:
+        trust = replace(trust, named={"vllm_servers": list(options.vllm_servers)})
+    target = open_target(where, trust)
+    target.refuse_untrusted((), options.engine)
     direction = _direction(target, options.direction)
     sampling = target.sampling(options.temperature, options.top_p, options.max_tokens)
     budget = VllmBudget(sampling.max_tokens, options.vllm_kv_cache_bytes, options.max_model_len)

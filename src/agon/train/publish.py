@@ -16,6 +16,7 @@ from agon.errors import InputError
 from agon.evaluate.target import Target, open_target
 from agon.runs.files import read_json, write_json
 from agon.runs.folder import Run
+from agon.runs.trust import all_or_nothing
 from agon.train.hub_card import CardFacts, hub_card
 from agon.train.model_card import model_card
 
@@ -31,11 +32,13 @@ def publish(
     licence: str | None = None,
     token: str | None = None,
     dry_run: str | Path | None = None,
+    trust_run_code: bool = False,
 ) -> str:
     """Upload a run, or with `dry_run` write the folder that would be; returns the address, or the folder."""
     if not repo or not _REPO.fullmatch(repo):
         raise InputError(f"A repository of the Hub is named OWNER/NAME, not '{repo or ''}'.")
-    target = open_target(str(run.folder if isinstance(run, Run) else run))
+    where = str(run.folder if isinstance(run, Run) else run)
+    target = open_target(where, all_or_nothing(where, trust_run_code))
     if dry_run is not None:
         folder = Path(dry_run)
         if folder.exists() and any(folder.iterdir()):
