@@ -1,5 +1,7 @@
 """What a round does when the engine fails under it: play it again once, else keep the last step and say so."""
 
+import torch
+
 from agon.engines.protocol import Engine, Recoverable
 from agon.errors import InputError
 from agon.train.logprob_gap import NotSyncedError
@@ -27,6 +29,8 @@ def failed(error: Exception | None) -> Exception:
     if isinstance(error, InputError):
         return error
     what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}" if error else "in another process"
-    stop = StopRunError(f"A round could not be played ({what}).")
+    lower = isinstance(error, torch.OutOfMemoryError)
+    hint = ": lower engine_rows, vllm_gpu_memory_utilization or max_completion_length." if lower else "."
+    stop = StopRunError(f"A round could not be played ({what}){hint}")
     stop.__cause__ = error
     return stop
