@@ -115,6 +115,8 @@ def test_the_exported_client_runs_the_same_cascade_against_plain_vllm(
         httpx.post(f"{servers[0].url}/v1/load_lora_adapter", json=body, timeout=120).raise_for_status()
     words = [sys.executable, str(folder / "ask.py"), problem(5), f"{servers[0].url}/v1"]
     said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    for policy in ("A", "B"):
+        httpx.post(f"{servers[0].url}/v1/unload_lora_adapter", json={"lora_name": policy}, timeout=120)
     asked = {**GREEDY, "messages": [{"role": "user", "content": problem(5)}], "max_tokens": 24}
     answer: Any = front.client().chat.completions.create(**asked, extra_body={"agon": True})
     (ours,) = answer.agon["choices"]
