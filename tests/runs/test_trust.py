@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 from agon.cli import main
@@ -55,8 +56,9 @@ def folder(tmp_path: Path, base: Path, problems: Path) -> Path:
     checkpoint = run / "checkpoints" / "checkpoint-2"
     checkpoint.mkdir(parents=True)
     (checkpoint / "trainer_state.json").write_text('{"global_step": 2}')
-    for name in ("optimizer.pt", "scheduler.pt"):
-        (checkpoint / name).write_bytes(b"")
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
+        torch.save({}, checkpoint / name)
+    shutil.copytree(run / "adapters", checkpoint, dirs_exist_ok=True)
     return run
 
 
