@@ -203,4 +203,6 @@ def main() -> int:
 
 if __name__ == "__main__":
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    if torch.cuda.device_count() == 1:
+        os.environ["LOCAL_RANK"] = "0"  # the second process would ask for a second card
     raise SystemExit(main())
