@@ -4,9 +4,9 @@ A table for the models of the recipes, and the same numbers from any local `conf
 layers and embeddings are counted; norms are a ten-thousandth of a model.
 
 Building the model on torch's meta device instead would count parameters exactly (0.04 to 0.12 s each for
-the six models of the table, once transformers is loaded). It would still need the model's configuration,
+six models of the table, once transformers is loaded). It would still need the model's configuration,
 which has to be downloaded first, and it says nothing about caches and activations. So the arithmetic
-stays, and `tests/planning/test_estimate.py` holds it to the meta models: the six differ from them by
+stays, and `tests/planning/test_estimate.py` holds it to the meta models: those differ from them by
 0.005% to 0.03%.
 """
 
