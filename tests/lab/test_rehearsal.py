@@ -259,7 +259,9 @@ def test_a_micro_batch_is_filled_up_to_the_longest() -> None:
     assert full["completion_ids"].tolist() == [[5, 6, 5, 6, 5]] * 2
     assert full["prompt_ids"].shape == (2, 4)
     assert full["completion_mask"].sum() == 10
-    assert full["prompt_mask"].sum() == 8
+    assert full["prompt_mask"].tolist() == [[1, 1, 1, 1], [0, 1, 1, 1]], (
+        "rows of two lengths, so attention is masked"
+    )
     assert full["importance_sampling_ratio"].shape == (2, 1)
     assert full["advantages"].tolist() == [0.5, 0.5]
     assert full["policy"] == "A"

@@ -89,6 +89,11 @@ def export(where: str, folder: Path, merged: bool = False, trust_run_code: bool 
         raise InputError(f"'{folder}' is there already: choose a folder that does not exist or is empty.")
     assert target.run is not None  # a model without a pair has no direction
     settings = target.settings
+    if settings.prompts or settings.system_prompt:
+        raise InputError(
+            f"'{where}' was trained with prompts of its own, and the client of an export has the usual ones: "
+            "use `agon serve`."
+        )
     tokenizer = settings.load_tokenizer()
     chat = settings.chat(tokenizer)
     for policy in target.policies:

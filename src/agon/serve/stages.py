@@ -13,7 +13,7 @@ from agon.arena import CHALLENGE, DRAFT
 from agon.engines.chat import Chat
 from agon.engines.protocol import derive_seed
 from agon.game.problem import Domain, Problem
-from agon.game.prompts import Message, challenger_prompt, plain_prompt
+from agon.game.prompts import Message
 from agon.game.rollout import FinishReason
 from agon.game.transcript import Transcript, split
 
@@ -92,12 +92,12 @@ class Stages:
 
     def plain(self, question: Question) -> tuple[int, ...]:
         """The prompt of a draft, or of a policy that answers alone."""
-        return self._encode(question, plain_prompt(question.problem, self.chat.dialect.name))
+        return self._encode(question, self.chat.plain(question.problem))
 
     def challenge(self, question: Question, shown: str) -> tuple[int, ...]:
         """The prompt of a final that reads a draft's summary."""
         chat = self.chat
-        messages = challenger_prompt(question.problem, shown, chat.dialect.name, chat.control_tokens)
+        messages = self.chat.challenge(question.problem, shown)
         return self._encode(question, messages)
 
     def read(self, question: Question, text: str) -> Transcript:
