@@ -96,7 +96,6 @@ class Stages:
 
     def challenge(self, question: Question, shown: str) -> tuple[int, ...]:
         """The prompt of a final that reads a draft's summary."""
-        chat = self.chat
         messages = self.chat.challenge(question.problem, shown)
         return self._encode(question, messages)
 
