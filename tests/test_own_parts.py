@@ -62,13 +62,16 @@ def test_every_kind_of_part_is_trained_evaluated_resumed_and_compared(
     )
     prompt = duels[0].draft.rollout.prompt_length
     assert prompt > 0
-    # A resume goes on with the same parts.
+    # A resume goes on with the same parts, if whoever asks for it says so.
     (run.folder / "checkpoints" / "checkpoint-2").rename(tmp_path / "last")
     run.write_summary({**run.read_summary(), "finished": False})
-    assert main(["train", "--resume", "run"]) == 0, capsys.readouterr().err
+    assert main(["train", "--resume", "run"]) == 2
+    assert "all_my_parts:eager" in capsys.readouterr().err
+    assert main(["train", "--resume", "run", "--trust-run-code"]) == 0, capsys.readouterr().err
     assert run.finished()
     # And so do an evaluation and a comparison.
-    assert main(["eval", "run", "--limit", "2"]) == 0, capsys.readouterr().err
+    assert main(["eval", "run", "--limit", "2"]) == 2
+    assert main(["eval", "run", "--limit", "2", "--trust-run-code"]) == 0, capsys.readouterr().err
     capsys.readouterr()
     assert main(["compare", "run", "run@A", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
@@ -82,7 +85,7 @@ def test_a_run_with_own_parts_says_in_another_folder_what_is_missing(
     run.write_environment({"own_parts": {"parts_elsewhere:mine": {"file": "/home/me/parts_elsewhere.py"}}})
     monkeypatch.chdir(tmp_path)
     for words in (["eval", "run"], ["train", "--resume", "run"]):
-        assert main(words) == 2
+        assert main([*words, "--trust-run-code"]) == 2
         said = capsys.readouterr().err
         assert "there is no module 'parts_elsewhere'" in said
         assert "had it from /home/me/parts_elsewhere.py" in said

@@ -9,6 +9,8 @@ from agon.game import REASONS, CodeTests, Duel, Entry, Problem, Rollout, StdioTe
 
 # Lone surrogates included: a byte-level tokenizer can decode to them.
 texts = st.text(st.characters(exclude_categories=()), max_size=40)
+# A problem with half a character is refused.
+whole = st.text(max_size=40)
 floats = st.floats(allow_nan=False)
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | floats | texts,
@@ -42,16 +44,16 @@ entries = st.builds(
 )
 tests = st.builds(
     CodeTests,
-    stdio=st.lists(st.builds(StdioTest, texts, texts), max_size=2).map(tuple),
-    setup=texts,
-    asserts=st.lists(texts, max_size=2).map(tuple),
+    stdio=st.lists(st.builds(StdioTest, whole, whole), max_size=2).map(tuple),
+    setup=whole,
+    asserts=st.lists(whole, max_size=2).map(tuple),
 )
 problems = st.builds(
     Problem,
-    id=texts,
-    prompt=texts,
-    task=texts,
-    answer=texts,
+    id=whole,
+    prompt=whole,
+    task=whole,
+    answer=whole,
     tests=st.none() | tests,
     domain=st.sampled_from(["math", "code"]),
     metadata=st.dictionaries(texts, plain, max_size=3),

@@ -12,7 +12,7 @@ from agon.runs.folder import Run
 from tests.vllm.servers import Server
 from tests.vllm.tiny import Tiny
 
-STEPS = 4
+STEPS = 2
 ROOT = Path(__file__).parents[2]
 # A child process of vLLM imports the script that started it.
 SCRIPT = f"""

@@ -17,6 +17,7 @@ from agon.commands.arguments import whole
 from agon.commands.output import quiet_loading, working
 from agon.commands.serve import add_engine_arguments, serve_options
 from agon.errors import InputError
+from agon.printing import say
 
 if TYPE_CHECKING:
     from agon.serve.service import Service
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         except ApiError as error:
             raise InputError(error.message) from error
     if arguments.json:
-        print(json.dumps(reply, indent=2))
+        say(json.dumps(reply, indent=2))
     return 0
 
 
@@ -94,7 +95,7 @@ async def _watched(service: "Service", asked: dict[str, Any], quiet: bool) -> di
             f"{stage.policy} {stage.tokens} tokens in {stage.seconds:.1f} s" for stage in answer.stages
         )
         ran_out = " (ran out of tokens)" if answer.finish_reason == "length" else ""
-        print(f"{dim}{ask.route.name}: {stages}{ran_out}{plain}", file=sys.stderr)
+        sys.stderr.write(f"{dim}{ask.route.name}: {stages}{ran_out}{plain}\n")
     return reply.completion(answers)
 
 

@@ -12,6 +12,7 @@ import json
 
 from agon.commands.arguments import add_trust, whole
 from agon.commands.output import add_formats, quiet_loading, show_tables, working
+from agon.printing import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.use:
             use(arguments.run, found)
     if arguments.form == "json":
-        print(json.dumps(found, indent=2))
+        say(json.dumps(found, indent=2))
     else:
         show_tables([checkpoint_table(found)], arguments.form)
     return 0

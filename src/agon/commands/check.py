@@ -13,6 +13,8 @@ import argparse
 import json
 from pathlib import Path
 
+from agon.printing import say
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="the folder of a run")
@@ -24,12 +26,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     report = check_run(arguments.run)
     if arguments.json:
-        print(json.dumps(report.to_dict(), indent=2))
+        say(json.dumps(report.to_dict(), indent=2))
     else:
-        print(f"{report.run}: {'clean' if report.clean else f'{len(report.findings)} findings'}")
+        say(f"{report.run}: {'clean' if report.clean else f'{len(report.findings)} findings'}")
         for finding in report.findings:
-            print(f"  wrong: {finding}")
+            say(f"  wrong: {finding}")
         for note in report.notes:
-            print(f"  note: {note}")
-        print(report.resume)
+            say(f"  note: {note}")
+        say(report.resume)
     return 0 if report.clean else 1

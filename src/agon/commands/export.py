@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agon.commands.arguments import add_trust
 from agon.commands.output import quiet_loading, working
+from agon.printing import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,5 +28,5 @@ def run(arguments: argparse.Namespace) -> int:
         quiet_loading()
         written = export(arguments.run_folder, arguments.folder, arguments.merged, arguments.trust_run_code)
     for path in written:
-        print(path)
+        say(path)
     return 0

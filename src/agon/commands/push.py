@@ -12,6 +12,7 @@ from pathlib import Path
 
 from agon.commands.arguments import add_trust
 from agon.commands.output import quiet_loading, working
+from agon.printing import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,5 +42,5 @@ def run(arguments: argparse.Namespace) -> int:
             dry_run=arguments.dry_run,
             trust_run_code=arguments.trust_run_code,
         )
-    print(f"Written to {place}." if arguments.dry_run else f"Uploaded to {place}.")
+    say(f"Written to {place}." if arguments.dry_run else f"Uploaded to {place}.")
     return 0

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from agon.commands.arguments import add_trust, number, whole
 from agon.commands.output import quiet_loading, working
 from agon.errors import InputError
+from agon.printing import say
 
 if TYPE_CHECKING:
     from agon.serve.open import ServeOptions
@@ -136,11 +137,11 @@ def run(arguments: argparse.Namespace) -> int:
 
             def ready() -> None:
                 chosen = opened.direction
-                print(f"agon: serving {', '.join(opened.service.routes)} at {address}", file=sys.stderr)
-                print(f"agon: agon is {chosen.name}, chosen on {chosen.chosen_on}.", file=sys.stderr)
+                say(f"agon: serving {', '.join(opened.service.routes)} at {address}", file=sys.stderr)
+                say(f"agon: agon is {chosen.name}, chosen on {chosen.chosen_on}.", file=sys.stderr)
                 if not is_loopback(arguments.host):
                     open_to = "anyone who has the key" if key else "anyone: set --api-key"
-                    print(
+                    say(
                         f"agon: {arguments.host} can be reached from other machines, by {open_to}.",
                         file=sys.stderr,
                         flush=True,
@@ -149,7 +150,7 @@ def run(arguments: argparse.Namespace) -> int:
             serve(opened.service, bound, ready)
     finally:
         bound.close()
-    print("agon: stopped; everything under way was answered.", file=sys.stderr)
+    say("agon: stopped; everything under way was answered.", file=sys.stderr)
     return 0
 
 

@@ -1,11 +1,12 @@
 """Look at the duels of a run in the terminal.
 
-  agon show runs/agon                                 the run and its newest duels
-  agon show runs/agon --converted --step 3..9         those that pass a filter
-  agon show runs/agon --duel 3.17                     one duel whole; --group shows all of its problem
+  agon show runs/agon                            the run and its newest duels
+  agon show runs/agon --converted --step 3..9    those that pass a filter
+  agon show runs/agon --duel 3.17                one duel whole
   agon show runs/agon --search "carry the one" --json
 
-What was withheld of a draft is marked in it. `agon view` shows the same on a local page.
+What was withheld of a draft is marked in it. `agon view` shows the same on a
+local page.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Look at the duels of runs on a local page, live while a run trains.
 
   agon view runs/agon
-  agon view runs/agon runs/coop --port 8765              to compare them, too
-  agon view runs/agon --export duels.html --converted      one page that opens from disk
+  agon view runs/agon runs/coop --port 8765      to compare them, too
+  agon view runs/agon --export duels.html        one page that opens from disk
 
 Nothing is written but an index in the cache folder, and nothing is fetched from outside.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from agon.commands.arguments import whole
 from agon.commands.output import working
+from agon.printing import say
 from agon.view.words import add_filter, filter_words
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _write(library: "Library", arguments: argparse.Namespace, words: dict[str, s
         if target:
             with working("writing the duels"):
                 count = write(library, arguments.source, words, arguments.limit, Path(target))
-            print(f"{count} duels in {target}.")
+            say(f"{count} duels in {target}.")
     return 0
 
 
@@ -69,10 +70,10 @@ def _serve(library: "Library", arguments: argparse.Namespace, words: dict[str, s
     from agon.view.server import Viewer, first_link
 
     with Viewer(library, arguments.host, arguments.port) as viewer:
-        print(f"{viewer.url}{first_link(library, arguments.source, words)}", flush=True)
-        print("Ctrl-C ends it.", flush=True)
+        say(f"{viewer.url}{first_link(library, arguments.source, words)}", flush=True)
+        say("Ctrl-C ends it.", flush=True)
         try:
             viewer.serve_forever()
         except KeyboardInterrupt:
-            print()
+            say()
     return 0

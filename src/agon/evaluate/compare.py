@@ -19,7 +19,7 @@ from agon.errors import InputError, unknown
 from agon.evaluate.arms import arms_for
 from agon.evaluate.intervals import accuracy_interval, contrast, holm, spread
 from agon.evaluate.metrics import correctness, grid
-from agon.evaluate.target import Target, open_target
+from agon.evaluate.target import Target, read_target
 from agon.runs.differences import differences
 from agon.runs.evaluations import EvaluationFolder, find_evaluations, folder_name
 from agon.runs.folder import is_run
@@ -60,7 +60,7 @@ def enter(where: str, task: str | None = None, split: str = "test", arm: str = H
     RUN@ARM is one arm of it, and stands for itself beside others of the same method.
     """
     where, own = _split_arm(where)
-    target = open_target(where) if is_run(where) else None
+    target = read_target(where) if is_run(where) else None
     evaluation = _evaluation(Path(where), target, task, split)
     try:
         return _entrant(where, own, arm, target, evaluation)

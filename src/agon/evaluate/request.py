@@ -88,7 +88,7 @@ class EvaluationRequest:
             )
         if self.sandbox is not None and self.sandbox not in SANDBOXES:
             yield unknown("sandbox", self.sandbox, SANDBOXES)
-        if self.judge is not None and self.judge not in JUDGES and ":" not in self.judge:
+        if isinstance(self.judge, str) and self.judge not in JUDGES and ":" not in self.judge:
             yield unknown("judge", self.judge, [*JUDGES, "module:object"])
         if self.vllm_servers and self.engine != "vllm-server":
             yield InputError(f"--vllm-servers is for --engine vllm-server, not '{self.engine}'.")

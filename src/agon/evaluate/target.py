@@ -153,30 +153,34 @@ def open_target(where: str, trust: Trust = NOTHING) -> Target:
     if not is_run(where):
         # Whoever names a model has chosen it; there are no records of somebody else's.
         return replace(_model(where), trust=replace(EVERYTHING, named=trust.named))
-    run = Run(where)
-    config = run.read_config()
-    if not config.get("model"):
-        raise InputError(f"'{where}' is not a run of agon: its config.yaml names no model.")
-    policies = saved_policies(run.adapters)
-    trust = replace(trust, folder=where)
-    trust.refuse(part_wishes(config))
-    with pointing_to_parts(run):
-        game = method(str(config.get("method", "agon")))
-    if len(policies) < game.policies:
+    target = read_target(where, trust)
+    assert target.run is not None
+    target.trust.refuse(part_wishes(target.config))
+    with pointing_to_parts(target.run):
+        game = method(str(target.config.get("method", "agon")))
+    if len(target.policies) < game.policies:
         wanted = " and ".join(f"adapters/{name}" for name in NAMES[: game.policies])
         raise InputError(
             f"The run '{where}' has no trained adapters: expected {wanted}. Finish its training first."
         )
+    return replace(target, method=game)
+
+
+def read_target(where: str, trust: Trust = NOTHING) -> Target:
+    """The records of a run, which name parts and load none."""
+    run = Run(where)
+    config = run.read_config()
+    if not config.get("model"):
+        raise InputError(f"'{where}' is not a run of agon: its config.yaml names no model.")
     return Target(
         name=run.name,
         model=str(config["model"]),
         run=run,
-        policies=policies,
-        method=game,
+        policies=saved_policies(run.adapters),
         config=config,
         task=run.read_task(),
         summary=run.read_summary(),
-        trust=trust,
+        trust=replace(trust, folder=where),
     )
 
 

@@ -26,6 +26,7 @@ from agon.judges.limits import PoolCounts
 from agon.judges.pool import JudgePool
 from agon.own_parts import loaded_parts, parts_in
 from agon.policies import BASE, Pair
+from agon.printing import say
 from agon.runs.folder import Run
 from agon.tasks import Task
 from agon.tasks.stored import store
@@ -230,7 +231,7 @@ class StopOnInterrupt(TrainerCallback):
 def _say_from_a_handler(sentence: str) -> None:
     """Print although the signal may have come while the same stream was being written, which Python refuses."""
     try:
-        print(sentence, file=sys.stderr, flush=True)
+        say(sentence, file=sys.stderr, flush=True)
     except RuntimeError:
         os.write(2, f"{sentence}\n".encode())
 

@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from agon import printing
+
 STOPPED_ITSELF = 3
 # After a signal the step may go on for so long; then its round is given up. Slurm and Kubernetes kill after 30 s.
 PATIENCE_SECONDS = 15.0
@@ -129,7 +131,7 @@ class RoundStart:
 
 def say(sentence: str) -> None:
     """A sentence for whoever watches the run."""
-    print(f"agon: {sentence}", file=sys.stderr, flush=True)
+    printing.say(f"agon: {sentence}", file=sys.stderr, flush=True)
 
 
 # What ends a run from outside, and what it is called in a sentence.

@@ -9,6 +9,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from agon.printing import console
 from agon.view.plain import plain
 
 Plain = dict[str, Any]
@@ -166,7 +167,7 @@ def _clipped(text: str) -> str:
 
 def screen() -> Console:
     """Rich reads no markup in what is printed here: all of it is `Text`."""
-    return Console(highlight=False, emoji=False, markup=False)
+    return console()
 
 
 def show(parts: Sequence[RenderableType]) -> None:
