@@ -131,17 +131,18 @@ class Dispatcher:
         busy = [worker for worker in self._workers if worker.job is not None]
         if any(worker.job.second_try for worker in busy if worker.job):
             return  # it is tried alone
-        for worker in idle[: max(0, self._slots - len(busy) + overdue)]:
-            job = self._next_job()
-            if job is None:
-                if self._second_tries and not busy:
-                    self._assign(worker, self._second_tries.popleft())
-                return
-            busy.append(worker)
-            self._assign(worker, job)
+        free = self._slots - len(busy) + overdue
+        for worker in idle:
+            job = self._next_job(worker) if free > 0 else None
+            if job is not None:
+                free -= 1
+                busy.append(worker)
+                self._assign(worker, job)
+        if idle and not busy and self._second_tries:
+            self._assign(idle[0], self._second_tries.popleft())
 
-    def _next_job(self) -> Job | None:
-        if self._lost:
+    def _next_job(self, worker: Worker) -> Job | None:
+        if self._lost and self._survived(worker, self._lost[0]):
             return self._lost.popleft()
         with self._lock:
             while self._waiting:
@@ -149,6 +150,10 @@ class Dispatcher:
                 if job.future.set_running_or_notify_cancel():
                     return job
         return None
+
+    def _survived(self, worker: Worker, job: Job) -> bool:
+        """Whether whatever killed the answer's worker, a signal to all of them perhaps, cannot have met this one."""
+        return worker.born > job.lost_at or all(each.born <= job.lost_at for each in self._workers)
 
     def _assign(self, worker: Worker, job: Job) -> None:
         worker.begin(job, self._limits.deadline)
@@ -285,9 +290,9 @@ class Dispatcher:
 
     def _worker_died(self, worker: Worker, sentence: str) -> None:
         job = worker.finish()
-        if job is not None and not job.lost:
+        if job is not None and not job.lost_at:
             # Perhaps somebody killed the worker: only an answer that loses two of them is to blame.
-            job.lost = True
+            job.lost_at = time.monotonic()
             self.counts = replace(self.counts, lost=self.counts.lost + 1)
             self._lost.append(job)
         elif job is not None:

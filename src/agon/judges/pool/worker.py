@@ -32,7 +32,7 @@ class Job:
     answer: str
     future: Future[Verdict]
     second_try: bool = False
-    lost: bool = False  # with a worker that died; an answer that kills its workers is not judged a third time
+    lost_at: float = 0.0  # when its worker died; an answer that kills its workers is not judged a third time
 
 
 @dataclass(eq=False)
@@ -44,6 +44,7 @@ class Worker:
     pid: int | None = None  # None until it has reported
     job: Job | None = None
     verdicts: int = 0  # that it has given
+    born: float = field(default_factory=time.monotonic)
     overdue: bool = False
     paused: bool = False
     started: float = 0.0
