@@ -16,6 +16,7 @@ from agon.evaluate.validate import validate
 from agon.evaluate.vllm_budget import VllmBudget
 from agon.policies.pair import BASE, saved_policies
 from agon.runs.folder import Run
+from agon.runs.lock import owned
 from agon.runs.trust import all_or_nothing
 
 
@@ -64,6 +65,7 @@ def compare_checkpoints(
                 {
                     "step": step,
                     "checkpoint": str(folder),
+                    "fingerprints": {name: loaded.pair.fingerprint(name) for name in target.policies},
                     "headline": headline,
                     # Of the problems, however many samples each had: never narrower than it should be.
                     "ci95": list(clopper_pearson(headline * len(problems), len(problems))),
@@ -87,16 +89,20 @@ def compare_checkpoints(
 def use(where: str, found: dict[str, Any]) -> None:
     """Make the best checkpoint's adapters the run's own, and say so in its record."""
     run = Run(where)
+    best = next(row for row in found["checkpoints"] if row["step"] == found["best"])
     folder = run.checkpoints()[found["best"]]
-    for name in saved_policies(folder):
-        card = run.adapters / name / "README.md"
-        kept = card.read_text("utf-8") if card.is_file() else None
-        shutil.rmtree(run.adapters / name, ignore_errors=True)
-        shutil.copytree(folder / name, run.adapters / name)
-        if kept is not None:
-            run.write_model_card(name, kept)
-    found["used"] = True
-    run.write_best(found)
+    with owned(run.folder):
+        for name in saved_policies(folder):
+            card = run.adapters / name / "README.md"
+            kept = card.read_text("utf-8") if card.is_file() else None
+            shutil.rmtree(run.adapters / name, ignore_errors=True)
+            shutil.copytree(folder / name, run.adapters / name)
+            if kept is not None:
+                run.write_model_card(name, kept)
+        run.seal_adapters()
+        run.write_summary({**run.read_summary(), "fingerprints": best["fingerprints"]})
+        found["used"] = True
+        run.write_best(found)
 
 
 def _refuse_foreign(target: Target, folder: Path) -> None:
