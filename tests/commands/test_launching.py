@@ -92,6 +92,7 @@ def until(process: "subprocess.Popen[str]", beginning: str) -> str:
     raise AssertionError(said)
 
 
+@pytest.mark.exhaustive
 def test_a_signal_to_one_task_stops_all_after_the_same_step_and_the_run_goes_on(
     tmp_path: Path, started: list["subprocess.Popen[str]"], capsys: pytest.CaptureFixture[str]
 ) -> None:
