@@ -267,7 +267,11 @@ def test_a_folder_that_is_no_run_is_one_sentence(tmp_path: Path) -> None:
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
     make.run(tmp_path / "one")
     words = [sys.executable, "-m", "agon.cli", "view", str(tmp_path / "one"), "--port", "0", "--converted"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+
+    def heed_interrupts() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs start with it ignored
+
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=heed_interrupts) as process:
         assert process.stdout
         try:
             url, _, link = process.stdout.readline().strip().partition("#")
@@ -276,4 +280,8 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
                 assert json.load(answer)["total"] == 6
         finally:
             process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+            try:
+                ended = process.wait(20)
+            finally:
+                process.kill()
+        assert ended == 0
