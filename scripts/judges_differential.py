@@ -130,11 +130,13 @@ def rewritings(gold: str) -> Iterator[tuple[str, str]]:
 def changes(gold: str, random_source: random.Random) -> Iterator[tuple[str, str]]:
     """Texts that say something else than the gold, by kind."""
     digits = [found.span() for found in re.finditer(r"\d+", gold)]
-    if digits and not re.match(r"^0[.,]?0*$", gold):
+    # Not in a binomial: 99 over 49 is 99 over 50.
+    if digits and "binom" not in gold and not re.match(r"^0[.,]?0*$", gold):
         start, end = random_source.choice(digits)
         yield "one number larger", gold[:start] + str(int(gold[start:end]) + 1) + gold[end:]
-    yield "hedge", rf"{gold} \text{{ or }} 271"
-    yield "two boxes", rf"\boxed{{{gold}}} or \boxed{{271}}"
+    other = 271 if gold != "271" else 272
+    yield "hedge", rf"{gold} \text{{ or }} {other}"
+    yield "two boxes", rf"\boxed{{{gold}}} or \boxed{{{other}}}"
     yield "negated in words", rf"\text{{not }} {gold}"
     pair = re.fullmatch(r"([(\[])([^,()\[\]]+),([^,()\[\]]+)([)\]])", gold)
     if pair:
