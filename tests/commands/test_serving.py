@@ -49,9 +49,9 @@ def test_ask_takes_a_problem_from_standard_input_and_another_model(
 
 
 def test_what_a_terminal_would_obey_is_not_printed() -> None:
-    from agon.commands.ask import printable
+    from agon.printing import plain
 
-    assert printable("2 + 2\n= \x1b[31m4\x07") == "2 + 2\n= �[31m4�"
+    assert plain("2 + 2\n= \x1b[31m4\x07") == "2 + 2\n= \\u001b[31m4\\u0007"
 
 
 WRONG = {

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from agon.cli import main
 from agon.game.transcript import leaks, split
+from agon.printing import plain
 from agon.view.marking import difference, stretches
-from agon.view.plain import plain
 from agon.view.rows import answer_in
 from agon.view.sources import leaked
 from tests.view import make
@@ -117,7 +117,7 @@ def test_show_prints_hostile_duels_as_text(place: Path, capsys: pytest.CaptureFi
     assert main(["show", str(place)]) == 0
     assert main(["show", str(place), "--duel", "1.0", "--private"]) == 0
     said = capsys.readouterr().out
-    assert "<U+001B>[2J" in said
+    assert r"\u001b[2J" in said
     assert "[bold red]not markup[/bold red] :smile:" in " ".join(said.split())
     assert not any(letter in said for letter in "\x1b\x07\x9b\u202e")
 

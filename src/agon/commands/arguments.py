@@ -55,5 +55,16 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_servers(parser: argparse.ArgumentParser) -> None:
+    """Where the servers are that sample."""
+    parser.add_argument(
+        "--vllm-servers",
+        nargs="+",
+        default=[],
+        metavar="URL",
+        help="addresses of `vllm serve` processes for --engine vllm-server; the run's otherwise",
+    )
+
+
 def _wrong(allowed: str, written: str) -> argparse.ArgumentTypeError:
     return argparse.ArgumentTypeError(f"must be {allowed}, not '{written}'")

@@ -17,6 +17,7 @@ from agon.commands.arguments import whole
 from agon.commands.output import quiet_loading, working
 from agon.commands.serve import add_engine_arguments, serve_options
 from agon.errors import InputError
+from agon.printing import plain as as_text
 from agon.printing import say
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ async def _watched(service: "Service", asked: dict[str, Any], quiet: bool) -> di
                     sys.stderr.write("\n\n")
                 kind = event.kind
                 out = sys.stdout if kind == "content" else sys.stderr
-                text = printable(event.text)
+                text = as_text(event.text)
                 out.write(f"{dim}{text}{plain}" if out is sys.stderr else text)
                 out.flush()
     (answer,) = answers
@@ -97,10 +98,3 @@ async def _watched(service: "Service", asked: dict[str, Any], quiet: bool) -> di
         ran_out = " (ran out of tokens)" if answer.finish_reason == "length" else ""
         sys.stderr.write(f"{dim}{ask.route.name}: {stages}{ran_out}{plain}\n")
     return reply.completion(answers)
-
-
-def printable(text: str) -> str:
-    """Text without what a terminal would obey; a model may write anything."""
-    return "".join(
-        letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}" for letter in text
-    )

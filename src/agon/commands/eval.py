@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agon.commands.arguments import add_trust, number, switch, whole
+from agon.commands.arguments import add_servers, add_trust, number, switch, whole
 from agon.commands.output import add_formats, progress_bars, quiet_loading, show_tables, working
 from agon.evaluate.request import LARGEST_SEED, EvaluationRequest
 from agon.judges.code.sandbox import SANDBOXES
@@ -93,13 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="tokens of a prompt and its completion that vLLM holds; counted from the problems otherwise",
     )
-    parser.add_argument(
-        "--vllm-servers",
-        nargs="+",
-        default=[],
-        metavar="URL",
-        help="addresses of `vllm serve` processes for --engine vllm-server; the run's otherwise",
-    )
+    add_servers(parser)
     add_trust(parser)
     parser.add_argument("--limit", type=whole(1), metavar="N", help="only the first N problems")
     parser.add_argument("--temperature", type=number(0), help="the run's, else 0.6")

@@ -15,7 +15,7 @@ import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from agon.commands.arguments import add_trust, number, whole
+from agon.commands.arguments import add_servers, add_trust, number, whole
 from agon.commands.output import quiet_loading, working
 from agon.errors import InputError
 from agon.printing import say
@@ -79,13 +79,7 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rows", type=whole(1), default=256, metavar="N", help="rows that transformers samples at once"
     )
-    parser.add_argument(
-        "--vllm-servers",
-        nargs="+",
-        default=[],
-        metavar="URL",
-        help="addresses of `vllm serve` processes for --engine vllm-server; the run's otherwise",
-    )
+    add_servers(parser)
     add_trust(parser)
     parser.add_argument("--vllm-kv-cache-bytes", type=whole(1), metavar="N", help="bytes of vLLM's cache")
     parser.add_argument(

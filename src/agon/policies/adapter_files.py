@@ -73,6 +73,14 @@ def scale_of(folder: Path) -> Any:
     return _configuration(folder / CONFIG).get("lora_alpha")
 
 
+def rank_of(folder: Path) -> int:
+    """The rank of an adapter."""
+    rank = _configuration(folder / CONFIG).get("r")
+    if not isinstance(rank, int) or rank < 1:
+        raise InputError(f"{folder / CONFIG} names the rank {rank!r}; expected a whole number of at least 1.")
+    return rank
+
+
 def _configuration(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text("utf-8"))

@@ -20,7 +20,7 @@ from agon.engines.chat import Chat
 from agon.errors import InputError
 from agon.evaluate.load import refuse_without_weights
 from agon.evaluate.target import Target, open_target
-from agon.policies.adapter_folder import adapter_rank
+from agon.policies.adapter_files import rank_of
 from agon.policies.merge import save_merged
 from agon.runs.settings import RunSettings
 from agon.runs.trust import all_or_nothing
@@ -103,7 +103,7 @@ def export(where: str, folder: Path, merged: bool = False, trust_run_code: bool 
                 shutil.copyfile(source, folder / "adapters" / policy / name)
     if target.model == EMBEDDED:
         shutil.copytree(base_path(), folder / "base")
-    rank = max(adapter_rank(target.run.adapters / policy) for policy in target.policies)
+    rank = max(rank_of(target.run.adapters / policy) for policy in target.policies)
     (folder / "serve.sh").write_text(serve_script(target, settings, rank))
     route = routes(target.policies, chosen.name)["agon"]
     (folder / "ask.py").write_text(client_script(target, chat, route))

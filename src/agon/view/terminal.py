@@ -9,8 +9,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from agon.printing import console
-from agon.view.plain import plain
+from agon.printing import console, plain
 
 Plain = dict[str, Any]
 COLOURS = {
