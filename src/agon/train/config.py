@@ -159,7 +159,7 @@ class AgonConfig(GRPOConfig):
         },
     )
     padding_free: bool = field(
-        default=True,
+        default=False,
         metadata={
             "help": "Train and score long rows of a micro-batch one after another, without padding, where the "
             "model's kind allows it (Qwen2, Qwen3, Llama)."

@@ -7,7 +7,7 @@ sampling is not touched.
 
 It pays for long rows. On an H200 (benchmarks/packing.py) a pass over pairs of rows of 6,100 tokens took 0.67
 of the padded one's time for Qwen3-4B and 0.82 for 0.6B, in 0.91 and 0.83 of its memory; over 16 rows of 200
-tokens it took 1.01 to 1.11 of the time. So short rows stay padded.
+tokens it took 1.01 to 1.11 of the time. So short rows stay padded, and `padding_free` asks for it.
 
 Only for decoders whose layers all attend to everything before them: a sliding window or a recurrent layer
 would need to know of the rows too. Others keep their padding.
