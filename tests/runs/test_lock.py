@@ -20,6 +20,8 @@ from agon.runs.lock import OWNER, owned, owner_of
 HOLD = """
 import os, sys, time
 from pathlib import Path
+if len(sys.argv) > 2:
+    os.register_at_fork(after_in_child=lambda: time.sleep(float(sys.argv[2])))
 from agon.runs.lock import owned
 with owned(Path(sys.argv[1])):
     if len(sys.argv) > 2:
@@ -62,8 +64,10 @@ def test_a_killed_owner_keeps_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / OWNER).exists()
 
 
-def test_a_child_of_a_killed_owner_keeps_nothing_either(tmp_path: Path) -> None:
-    with holder(tmp_path, "fork") as process:
+@pytest.mark.parametrize("child_sleeps", ["0", "0.5"])
+def test_a_child_of_a_killed_owner_keeps_nothing_either(tmp_path: Path, child_sleeps: str) -> None:
+    """Also not one that was forked just before, and has not let go of the file yet."""
+    with holder(tmp_path, child_sleeps) as process:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         with owned(tmp_path):

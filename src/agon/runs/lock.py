@@ -17,6 +17,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -28,6 +29,7 @@ from agon.errors import InputError
 OWNER = ".owner"
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 TRIES = 100
+PATIENCE_S = 5.0
 # What this process holds: the folder, the thread that holds it, and how often it was entered.
 _held: dict[Path, tuple[int, int]] = {}
 _files: set[int] = set()
@@ -91,7 +93,7 @@ def _take(place: Path, what: str, shown: Path) -> int:
                 continue  # whoever owned it before may have just removed the empty folder
             raise InputError(f"Nothing can be written into '{shown}': {error.strerror}.") from error
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(file, place)
         except OSError as error:
             os.close(file)
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
@@ -119,11 +121,23 @@ def _take(place: Path, what: str, shown: Path) -> int:
     return file
 
 
+def _lock(file: int, place: Path) -> None:
+    """Lock an open file; a child that a dead owner had just forked is given a moment to let go of it."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not _dead(owner_of(place)) or time.monotonic() > until:
+                raise
+        time.sleep(0.01)
+
+
 def _without_locks(path: Path, what: str, shown: Path) -> int:
     """On a file system without locks: the record, if whoever wrote it may still be there."""
     found = owner_of(path.parent)
     here = found.get("host") == socket.gethostname()
-    if found and not (here and _born(found.get("pid")) != found.get("born")):
+    if found and not _dead(found):
         raise _in_use(shown, what, "" if here else f" (or, if that process is gone, remove '{path}')")
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
 
@@ -139,10 +153,16 @@ def _in_use(folder: Path, what: str, otherwise: str = "") -> InputError:
     return InputError(f"The {what} '{folder}' is in use by {who}: wait for it, or stop it{otherwise}.")
 
 
+def _dead(record: dict[str, Any]) -> bool:
+    """Whether a record names a process of this machine that is gone."""
+    return record.get("host") == socket.gethostname() and _born(record.get("pid")) != record.get("born")
+
+
 def _born(pid: Any) -> str | None:
-    """When a process was started, in ticks since the machine was; None where there is no such process."""
+    """When a process was started, in ticks since the machine was; None where none runs under that number."""
     try:
-        return Path(f"/proc/{int(pid)}/stat").read_text().rpartition(")")[2].split()[19]
+        state = Path(f"/proc/{int(pid)}/stat").read_text().rpartition(")")[2].split()
+        return None if state[0] in "ZX" else state[19]
     except (OSError, ValueError, TypeError, IndexError):
         return None
 
