@@ -1,0 +1,101 @@
+"""A sweep: one folder with the runs of its cells and where each of them is.
+
+    sweep.yaml           the sweep as it was asked for, and its cells in their order
+    NAME/                the run of a cell, or the evaluations of the untrained model
+    NAME.state.json      the stage it is in and, once it has failed, the sentence that says why
+    NAME.log             what its stages wrote to standard error
+    NAME.STAGE.out       what one of them wrote to standard output
+
+The cells' runs are ordinary ones: whatever reads a run reads them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from agon.errors import InputError
+from agon.runs.files import read_json, write_json, write_text
+from agon.runs.folder import Run
+
+SWEEP = "sweep.yaml"
+WAITING, RUNNING, DONE, FAILED = "waiting", "running", "done", "failed"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep; without a method it is the untrained model, which is only evaluated.
+
+    `group` names the cells that are compared with each other (one recipe at one budget); `options` are the options of
+    `agon train` in which it differs from its group's recipe, method and seed included.
+    """
+
+    name: str
+    group: str
+    method: str | None
+    seed: int | None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CellState:
+    """Where a cell is: its state, the stage it is in or failed in, and why it failed."""
+
+    state: str = WAITING
+    stage: str = ""
+    error: str = ""
+
+
+def is_sweep(folder: str | Path) -> bool:
+    """Whether a folder holds a sweep."""
+    return (Path(folder) / SWEEP).is_file()
+
+
+class SweepFolder:
+    """The folder of one sweep: the only reader and writer of its files."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    def read_asked(self) -> dict[str, Any]:
+        """The sweep as it was asked for."""
+        return dict(self._read()["asked"])
+
+    def cells(self) -> list[Cell]:
+        return [Cell(**entry) for entry in self._read()["cells"]]
+
+    def write(self, asked: dict[str, Any], cells: Sequence[Cell]) -> None:
+        content = {"asked": asked, "cells": [asdict(cell) for cell in cells]}
+        write_text(self.folder / SWEEP, yaml.safe_dump(content, sort_keys=False))
+
+    def run(self, cell: Cell) -> Run:
+        return Run(self.folder / cell.name)
+
+    def state(self, cell: Cell) -> CellState:
+        path = self._state_file(cell)
+        return CellState(**read_json(path)) if path.exists() else CellState()
+
+    def write_state(self, cell: Cell, state: CellState) -> None:
+        write_json(self._state_file(cell), asdict(state))
+
+    def log(self, cell: Cell) -> Path:
+        return self.folder / f"{cell.name}.log"
+
+    def output(self, cell: Cell, stage: str) -> Path:
+        return self.folder / f"{cell.name}.{stage}.out"
+
+    def _state_file(self, cell: Cell) -> Path:
+        return self.folder / f"{cell.name}.state.json"
+
+    def _read(self) -> dict[str, Any]:
+        path = self.folder / SWEEP
+        try:
+            found = yaml.safe_load(path.read_text("utf-8"))
+            assert isinstance(found["asked"], dict) and isinstance(found["cells"], list)
+        except (OSError, ValueError, TypeError, KeyError, AssertionError, yaml.YAMLError) as error:
+            raise InputError(
+                f"'{self.folder}' is not a sweep: it has no {SWEEP} that can be read."
+            ) from error
+        return dict(found)
