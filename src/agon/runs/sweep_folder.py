@@ -93,9 +93,9 @@ class SweepFolder:
         path = self.folder / SWEEP
         try:
             found = yaml.safe_load(path.read_text("utf-8"))
-            assert isinstance(found["asked"], dict) and isinstance(found["cells"], list)
-        except (OSError, ValueError, TypeError, KeyError, AssertionError, yaml.YAMLError) as error:
-            raise InputError(
-                f"'{self.folder}' is not a sweep: it has no {SWEEP} that can be read."
-            ) from error
-        return dict(found)
+        except (OSError, ValueError, yaml.YAMLError):
+            found = None
+        asked, cells = (found.get("asked"), found.get("cells")) if isinstance(found, dict) else (None, None)
+        if not isinstance(asked, dict) or not isinstance(cells, list):
+            raise InputError(f"'{self.folder}' is not a sweep: it has no {SWEEP} that can be read.")
+        return {"asked": asked, "cells": cells}
