@@ -14,16 +14,12 @@ resume.
 or as TRL's trainers are used, with `train_dataset`, `reward_funcs` and `peft_config` (`agon.train.from_trl`).
 """
 
-import math
 import os
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -36,10 +32,8 @@ from transformers import (
     PreTrainedTokenizerBase,
     PrinterCallback,
     TrainerCallback,
-    TrainerState,
 )
-from transformers.trainer_utils import TrainOutput
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig
 
 from agon.arena import Arena
 from agon.embedded import model_path
@@ -50,14 +44,8 @@ from agon.errors import InputError
 from agon.evaluate.validate import validate
 from agon.game.duel import Duel
 from agon.game.problem import Problem
-from agon.game.rollout import Rollout
-from agon.judges.limits import PoolCounts
 from agon.policies import Pair
-from agon.printing import plain
-from agon.runs.checkpoints import STATE
-from agon.runs.files import finite
 from agon.runs.folder import Run
-from agon.runs.lock import owned
 from agon.runs.settings import RunSettings
 from agon.tasks import Task
 from agon.train.agreement import mean_of_processes
@@ -67,15 +55,16 @@ from agon.train.epochs import EpochSampler, EpochStart
 from agon.train.from_trl import JudgeLike, as_config, held_out, take_judge, take_lora, take_task
 from agon.train.judge_health import JudgeHealth
 from agon.train.live import LiveView
-from agon.train.logprob_gap import CheckAtStart, NotSyncedError, Probe, SamplerWatch, check_sampler
-from agon.train.metrics import duel_metrics, policy_metrics
+from agon.train.logprob_gap import CheckAtStart, Probe, SamplerWatch, check_sampler
+from agon.train.metering import MeteringTrainer
 from agon.train.nonfinite import FiniteWeights, StepGuard
-from agon.train.packing import packed_logps, use_packing, worth_packing
+from agon.train.packing import use_packing
 from agon.train.processes import sharding
-from agon.train.redo import failed, recover
-from agon.train.sharding import average_gradients, missing_forwards, shard_layers_only, shard_on_cpu
+from agon.train.resuming import ResumingTrainer
+from agon.train.scoring import ScoringTrainer
+from agon.train.sharding import average_gradients, shard_layers_only
 from agon.train.starting_point import located, warm_start
-from agon.train.stopping import Abandonment, RoundStart, StopRunError, say
+from agon.train.stopping import Abandonment, RoundStart, say
 from agon.train.streams import (
     Batch,
     RowCounts,
@@ -84,7 +73,6 @@ from agon.train.streams import (
     interleave,
     lengths_of,
     micro_batches,
-    score_in_parts,
     split_rows,
     streams_of,
 )
@@ -98,7 +86,7 @@ def paid(prompts: Sequence[str], reward: Sequence[float], **_: Any) -> list[floa
     return list(reward)
 
 
-class AgonTrainer(GRPOTrainer):
+class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer):
     """Trains a pair (or one policy) with any method of the table; used as TRL's trainers are.
 
     `task` (or `train_dataset`) is a name, a `Task`, a `DatasetDict` or a `datasets.Dataset` with the columns
@@ -291,41 +279,6 @@ class AgonTrainer(GRPOTrainer):
                 batch.pop("old_per_token_logps", None)
         return duels, streams, batches, seconds
 
-    def _redone(self, play: Callable[[], T], score: Callable[[T], U]) -> U:
-        """What `score` makes of what was played; both again once where the engine failed.
-
-        Rounds are seeded, so nothing changes. `play` may fail in one process alone, so all agree on that before
-        `score`, in which they wait for one another; a sync that did not arrive fails in every one.
-        """
-        for tries_left in (1, 0):
-            error: Exception | None = None
-            try:
-                with self._abandonment.allowed():
-                    played = play()
-            except StopRunError:
-                raise
-            except Exception as fault:
-                error = fault
-            if not self._anyone(error is not None):
-                try:
-                    with self._abandonment.allowed():
-                        return score(played)
-                except NotSyncedError as stale:
-                    error = stale
-            if not tries_left or not recover(self.engine, error):
-                raise failed(error)
-            say(f"The engine failed ({' '.join(str(error).split())}): this round is played again.")
-            assert self._round_start is not None
-            self._round_start.restore(self)
-        raise AssertionError("a round is played at most twice")
-
-    def _anyone(self, here: bool) -> bool:
-        """Whether something is so in any process."""
-        if self.accelerator.num_processes == 1:
-            return here
-        flag = torch.tensor(float(here), device=self.accelerator.device)
-        return bool(self.accelerator.reduce(flag, reduction="sum") > 0)
-
     @property
     def round(self) -> int:
         """Which round of rollouts the present step belongs to; roles swap with it."""
@@ -371,42 +324,6 @@ class AgonTrainer(GRPOTrainer):
             "logprobs": [list(rollout.logprobs) for rollout in rollouts],
         }
 
-    def _get_per_token_logps_and_entropies(
-        self, model: nn.Module, input_ids: Any, attention_mask: Any, logits_to_keep: int, **rest: Any
-    ) -> Any:
-        """TRL's, with rows of like length together and without their padding where they come in parts."""
-        rows = rest.pop("batch_size", None) or len(input_ids)
-        whole = partial(self._logps_of_rows, super()._get_per_token_logps_and_entropies)
-        if self._playing is None or any(value is not None for value in rest.values()):
-            return whole(model, input_ids, attention_mask, logits_to_keep, batch_size=rows, **rest)
-
-        def score(ids: torch.Tensor, mask: torch.Tensor, completion: int) -> torch.Tensor:
-            logps: torch.Tensor = whole(model, ids, mask, completion)[0]
-            return logps
-
-        # Dropped groups leave the batch: their rows keep the sampler's own log-probs, which cost nothing.
-        scored = _sampled_logprobs(self._playing, logits_to_keep, input_ids.device)
-        kept = torch.tensor(self._playing.kept(), dtype=torch.long, device=input_ids.device)
-        missing = self._missing_forwards(-(-len(kept) // rows))
-        self.pair.cast_inputs(not self._autocasts)
-        try:
-            scored[kept] = score_in_parts(score, input_ids[kept], attention_mask[kept], logits_to_keep, rows)
-            for _ in range(missing):
-                score(input_ids[:1], attention_mask[:1], logits_to_keep)
-        finally:
-            self.pair.cast_inputs(True)
-        return scored, None, None
-
-    def _logps_of_rows(
-        self, padded: Callable[..., Any], model: nn.Module, ids: Any, mask: Any, completion: int, **rest: Any
-    ) -> Any:
-        """TRL's log-probs and entropies, or the same without padding where rows are long."""
-        if not self._packs or rest.get("compute_aux_loss") or not worth_packing(mask):
-            return padded(model, ids, mask, completion, **rest)
-        with self.accelerator.autocast():
-            logps, entropies = packed_logps(model, ids, mask, completion)
-        return logps, entropies if rest.get("compute_entropy") else None, None
-
     # The sampler against the trainer
 
     def _check_sampler(self) -> None:
@@ -433,30 +350,6 @@ class AgonTrainer(GRPOTrainer):
             # TRL's own figure counts the rows of dropped groups, which were not scored.
             mean = self._metrics["train"][f"{stream.name}/sampling/sampling_logp_difference/mean"]
             mean[-1:] = [figures["gap"]]
-
-    @torch.no_grad()
-    def _logprobs(self, policy: str, rollouts: Sequence[Rollout]) -> list[torch.Tensor]:
-        """Log-probs as training computes them, which never holds the scores of all tokens at once."""
-        training = self.model.training
-        self.model.eval()
-        try:
-            with self.pair.using(policy):
-                missing = self._missing_forwards(len(rollouts))
-                scored = [self._logprobs_of(rollout) for rollout in [*rollouts, *[rollouts[0]] * missing]]
-                return scored[: len(rollouts)]
-        finally:
-            self.model.train(training)
-
-    def _logprobs_of(self, rollout: Rollout) -> torch.Tensor:
-        ids = torch.tensor([[*rollout.prompt_ids, *rollout.token_ids]], device=self.accelerator.device)
-        scored: torch.Tensor = self._get_per_token_logps_and_entropies(
-            self.model, ids, torch.ones_like(ids), rollout.length
-        )[0]
-        return scored[0]
-
-    def _missing_forwards(self, own: int) -> int:
-        """Asked by all processes before the first of these forwards."""
-        return missing_forwards(own, self.accelerator) if self.is_fsdp_enabled else 0
 
     def _lay_out(self, streams: Sequence[Stream], batches: Sequence[Batch]) -> list[Batch]:
         steps, world = self.args.steps_per_generation, self.accelerator.num_processes
@@ -512,10 +405,6 @@ class AgonTrainer(GRPOTrainer):
         self._guard.see_loss(loss)
         return loss
 
-    @property
-    def _autocasts(self) -> bool:
-        return bool(self.accelerator.native_amp)
-
     def _clip_grad_norm(self, model: nn.Module) -> torch.Tensor:
         """Clip each policy by itself: a loud one must not shrink the other's step."""
         return self._clip_each(self.args.max_grad_norm)
@@ -549,72 +438,7 @@ class AgonTrainer(GRPOTrainer):
                     weight.grad = None
         return float(grad_norm)
 
-    # Records
-
-    def _record(self, duels: Sequence[Duel], seconds: float) -> None:
-        """Everybody's duels into the metrics, and on the main process into the run folder."""
-        everyone: list[Duel] = gather_object([duel.for_log() for duel in duels])
-        self.on_warning(self._judge_health.check(everyone, self.judge.counts.timeout_share))
-        tokens = sum(duel.draft.rollout.length for duel in everyone) + sum(
-            duel.challenge.rollout.length for duel in everyone if duel.challenge
-        )
-        measured = {
-            **duel_metrics(everyone, self.args.group_size),
-            **policy_metrics(everyone),
-            "pair/distance": self.pair.distance(),
-            "judge/timeout_share": sum(gather_object([self.judge.counts]), PoolCounts()).timeout_share,
-            "time/sampling": seconds,
-            "time/tokens_per_second": tokens / seconds,
-        }
-        for name, value in measured.items():
-            self._metrics["train"][name].append(value)
-        if self.args.log_duels and self.accelerator.is_main_process:
-            self.run.duels(self.args.duels_max_mb).write(everyone)
-
-    @contextmanager
-    def _metrics_of(self, stream: str) -> Iterator[None]:
-        """Let TRL write its metrics for one stream under the stream's name."""
-        mode = "train" if self.model.training else "eval"
-        ours = self._metrics[mode]
-        theirs: dict[str, list[float]] = defaultdict(list)
-        self._metrics[mode] = theirs
-        try:
-            yield
-        finally:
-            self._metrics[mode] = ours
-            for name, values in theirs.items():
-                if name == "num_tokens":  # a running total
-                    ours[name] = values
-                else:
-                    ours[f"{stream}/{name}"].extend(values)
-
-    def _note_memory(self, phase: str) -> None:
-        """The most GPU memory that a phase of the step had allocated, in GB."""
-        if torch.cuda.is_available() and self.accelerator.device.type == "cuda":
-            self._metrics["train"][f"memory/{phase}"].append(torch.cuda.max_memory_allocated() / 1e9)
-            torch.cuda.reset_peak_memory_stats()
-
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        if "loss" in logs:
-            self._note_memory("training")
-        took = self._metrics["train"].pop("step_time", None)
-        if took:
-            self._metrics["train"]["time/step"] = took
-        for texts in (self._logs["prompt"], self._logs["completion"]) if self.log_completions else ():
-            shown = list(map(plain, texts))  # TRL prints them
-            texts.clear()
-            texts.extend(shown)
-        skipped = self._metrics["train"].pop("skipped_steps", None)
-        if skipped:  # a count, where TRL would write the mean
-            logs["skipped_steps"] = sum(skipped)
-        for values in self._metrics["train"].values():
-            values[:] = [
-                value if math.isfinite(value) else math.nan for value in values
-            ]  # TRL leaves NaN out
-        logs.update(finite(logs))
-        super().log(logs, start_time)
-
-    # Validation, checkpoints, resume
+    # Validation
 
     def evaluate(
         self, eval_dataset: Any = None, *_: Any, metric_key_prefix: str = "eval", **__: Any
@@ -650,69 +474,6 @@ class AgonTrainer(GRPOTrainer):
         self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
-    def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> Any:
-        """Train, from the start or from a checkpoint; `True` takes the run's newest whole one, if any."""
-        with owned(self.run.folder) if self.accelerator.is_main_process else nullcontext():
-            return self._train_alone(resume_from_checkpoint, **kwargs)
-
-    def _train_alone(self, resume_from_checkpoint: str | bool | None, **kwargs: Any) -> Any:
-        checkpoint = self._checkpoint(resume_from_checkpoint)
-        self._micro_batches, self._round_start = [], None
-        if checkpoint is not None:
-            state = TrainerState.load_from_json(str(checkpoint / STATE))
-            last = self.args.max_steps if self.args.max_steps > 0 else state.max_steps
-            if 0 < last <= state.global_step:
-                return self._write_the_rest(checkpoint, state)
-        try:
-            return super().train(resume_from_checkpoint=str(checkpoint) if checkpoint else None, **kwargs)
-        except (StopRunError, InputError) as stop:
-            self._keep_last_step(getattr(stop, "keeps", True))
-            raise
-        finally:
-            self.stops.restore()
-            if self.view is not None:
-                self.view.close()  # whatever happened, the terminal is given back
-
-    def _checkpoint(self, wanted: str | bool | None) -> Path | None:
-        """The checkpoint to go on from, checked to be whole."""
-        if wanted is True:
-            chosen = self.run.choose_checkpoint()
-            if chosen.passed_over and self.accelerator.is_main_process:
-                say(chosen.passed_over)
-            return chosen.folder
-        if not wanted:
-            return None
-        self.run.refuse_damaged(Path(wanted))
-        return Path(wanted)
-
-    def _write_the_rest(self, checkpoint: Path, state: TrainerState) -> TrainOutput:
-        """A run that was stopped after its last step, before it had written its adapters and summary."""
-        state.is_world_process_zero, state.is_local_process_zero = (
-            self.is_world_process_zero(),
-            self.is_local_process_zero(),
-        )
-        self.state = state
-        self.pair.load_weights(checkpoint)
-        self.callback_handler.on_train_begin(self.args, state, self.control)
-        self.callback_handler.on_train_end(self.args, state, self.control)
-        return TrainOutput(state.global_step, 0.0, {})
-
-    def _keep_last_step(self, keeps: bool) -> None:
-        """Save the state at the end of the last step, as it was before the round that is given up."""
-        start, step = self._round_start, int(self.state.global_step)
-        if not keeps or not step or start is None or start.step != step or step % self.args.steps_per_round:
-            return
-        self.model.zero_grad()
-        start.restore(self, self._epochs.generators_at(step))
-        if self.run.newest_step() != step:
-            self.control.should_log = self.control.should_save = True
-            self.control.should_evaluate = False
-            self._maybe_log_save_evaluate(self._tr_loss, None, self.model, None, 0, None, 0.0)
-        if self.accelerator.is_main_process:
-            self.run.rewind(step)
-        self.accelerator.wait_for_everyone()
-        self.callback_handler.on_train_end(self.args, self.state, self.control)
-
     def push_to_hub(self, repo_id: str | None = None, **options: Any) -> str:
         """Upload the finished run as `agon push` does; returns its address."""
         from agon.train.publish import publish
@@ -721,40 +482,6 @@ class AgonTrainer(GRPOTrainer):
 
     def create_model_card(self, *_: Any, **__: Any) -> None:
         """Nothing here: the finished adapters get their cards (`agon.train.model_card`)."""
-
-    def _get_output_dir(self, trial: Any) -> str:
-        return str(self.run.staging)
-
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Write a checkpoint aside and move it into place whole: a kill never leaves half of one."""
-        with self._whole_adapters():
-            super()._save_checkpoint(model, trial)
-        self.accelerator.wait_for_everyone()
-        if self.args.should_save:
-            self.run.publish_checkpoint(self.state.global_step, self.args.save_total_limit)
-        self.accelerator.wait_for_everyone()
-
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        self.pair.load_weights(resume_from_checkpoint)
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        with self._whole_adapters():
-            super()._load_optimizer_and_scheduler(checkpoint)
-
-    @contextmanager
-    def _whole_adapters(self) -> Iterator[None]:
-        """What a checkpoint holds is whole in every process, so it is written and read as without FSDP."""
-        sharded, self.is_fsdp_enabled = self.is_fsdp_enabled, False
-        try:
-            yield
-        finally:
-            self.is_fsdp_enabled = sharded
-
-    def create_accelerator_and_postprocess(self) -> None:
-        super().create_accelerator_and_postprocess()
-        if sharding(vars(self.args), os.environ) and not self.is_fsdp_enabled:
-            shard_on_cpu(self.accelerator, self.args.fsdp_plugin_args)
-            self.is_fsdp_enabled = True
 
     def close(self) -> None:
         """End the judges and the engine."""
@@ -778,14 +505,6 @@ def _load_base(settings: RunSettings, args: AgonConfig) -> PreTrainedModel:
 
 def _indices(problems: Sequence[Problem]) -> Dataset:
     return Dataset.from_dict({"index": range(len(problems))})
-
-
-def _sampled_logprobs(stream: Stream, width: int, device: torch.device) -> torch.Tensor:
-    """The sampler's log-probs of a stream, one row each, padded on the right."""
-    rows = torch.zeros(len(stream.entries), width)
-    for row, entry in zip(rows, stream.entries, strict=True):
-        row[: len(entry.rollout.logprobs)] = torch.tensor(entry.rollout.logprobs)
-    return rows.to(device)
 
 
 def _with_advantages(duels: Sequence[Sequence[Duel]], batches: Sequence[Batch]) -> list[Duel]:

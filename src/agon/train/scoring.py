@@ -1,0 +1,96 @@
+"""A trainer's own view of rollouts: the log-probs of their tokens under the policy that is active."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from trl import GRPOTrainer
+
+from agon.game.rollout import Rollout
+from agon.policies import Pair
+from agon.train.packing import packed_logps, worth_packing
+from agon.train.sharding import missing_forwards
+from agon.train.streams import Stream, score_in_parts
+
+
+class ScoringTrainer(GRPOTrainer):
+    """Scores rows of like length together, without padding where they are long, and no row that was dropped."""
+
+    pair: Pair
+    is_fsdp_enabled: bool
+    _playing: Stream | None
+    _packs: bool
+
+    def _get_per_token_logps_and_entropies(
+        self, model: nn.Module, input_ids: Any, attention_mask: Any, logits_to_keep: int, **rest: Any
+    ) -> Any:
+        """TRL's, with rows of like length together and without their padding where they come in parts."""
+        rows = rest.pop("batch_size", None) or len(input_ids)
+        whole = partial(self._logps_of_rows, super()._get_per_token_logps_and_entropies)
+        if self._playing is None or any(value is not None for value in rest.values()):
+            return whole(model, input_ids, attention_mask, logits_to_keep, batch_size=rows, **rest)
+
+        def score(ids: torch.Tensor, mask: torch.Tensor, completion: int) -> torch.Tensor:
+            logps: torch.Tensor = whole(model, ids, mask, completion)[0]
+            return logps
+
+        # Dropped groups leave the batch: their rows keep the sampler's own log-probs, which cost nothing.
+        scored = _sampled_logprobs(self._playing, logits_to_keep, input_ids.device)
+        kept = torch.tensor(self._playing.kept(), dtype=torch.long, device=input_ids.device)
+        missing = self._missing_forwards(-(-len(kept) // rows))
+        self.pair.cast_inputs(not self._autocasts)
+        try:
+            scored[kept] = score_in_parts(score, input_ids[kept], attention_mask[kept], logits_to_keep, rows)
+            for _ in range(missing):
+                score(input_ids[:1], attention_mask[:1], logits_to_keep)
+        finally:
+            self.pair.cast_inputs(True)
+        return scored, None, None
+
+    def _logps_of_rows(
+        self, padded: Callable[..., Any], model: nn.Module, ids: Any, mask: Any, completion: int, **rest: Any
+    ) -> Any:
+        """TRL's log-probs and entropies, or the same without padding where rows are long."""
+        if not self._packs or rest.get("compute_aux_loss") or not worth_packing(mask):
+            return padded(model, ids, mask, completion, **rest)
+        with self.accelerator.autocast():
+            logps, entropies = packed_logps(model, ids, mask, completion)
+        return logps, entropies if rest.get("compute_entropy") else None, None
+
+    @torch.no_grad()
+    def _logprobs(self, policy: str, rollouts: Sequence[Rollout]) -> list[torch.Tensor]:
+        """Log-probs as training computes them, which never holds the scores of all tokens at once."""
+        training = self.model.training
+        self.model.eval()
+        try:
+            with self.pair.using(policy):
+                missing = self._missing_forwards(len(rollouts))
+                scored = [self._logprobs_of(rollout) for rollout in [*rollouts, *[rollouts[0]] * missing]]
+                return scored[: len(rollouts)]
+        finally:
+            self.model.train(training)
+
+    def _logprobs_of(self, rollout: Rollout) -> torch.Tensor:
+        ids = torch.tensor([[*rollout.prompt_ids, *rollout.token_ids]], device=self.accelerator.device)
+        scored: torch.Tensor = self._get_per_token_logps_and_entropies(
+            self.model, ids, torch.ones_like(ids), rollout.length
+        )[0]
+        return scored[0]
+
+    def _missing_forwards(self, own: int) -> int:
+        """Asked by all processes before the first of these forwards."""
+        return missing_forwards(own, self.accelerator) if self.is_fsdp_enabled else 0
+
+    @property
+    def _autocasts(self) -> bool:
+        return bool(self.accelerator.native_amp)
+
+
+def _sampled_logprobs(stream: Stream, width: int, device: torch.device) -> torch.Tensor:
+    """The sampler's log-probs of a stream, one row each, padded on the right."""
+    rows = torch.zeros(len(stream.entries), width)
+    for row, entry in zip(rows, stream.entries, strict=True):
+        row[: len(entry.rollout.logprobs)] = torch.tensor(entry.rollout.logprobs)
+    return rows.to(device)
