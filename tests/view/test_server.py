@@ -18,6 +18,7 @@ import pytest
 from agon.errors import InputError
 from agon.view.api import QUESTIONS
 from agon.view.library import Library
+from agon.view.overview import curves
 from agon.view.server import STATIC, Viewer, static_files
 from agon.view.sources import open_runs
 from tests.view import make
@@ -115,6 +116,26 @@ def test_curves_tell_the_roles_apart(viewer: Viewer) -> None:
     lines = {line["label"]: [step for step, _ in line["points"]] for line in told["panels"][0]["lines"]}
     assert lines == {"A drafts": [0, 2], "B drafts": [1], "A challenges": [1], "B challenges": [0, 2]}
     assert told["outcomes"] == {"both-right": 6, "converted": 6, "corrupted": 6, "both-wrong": 6}
+
+
+def test_validations_are_points_beside_the_curves(tmp_path: Path) -> None:
+    run = make.run(tmp_path / "validated", range(4))
+    for step in (2, 4):
+        run.add_metrics(
+            {
+                "step": step,
+                "eval_best": step / 8,
+                "eval_A/correct": 0.25,
+                "eval_B/correct": None,
+                "eval_union": 1,
+            }
+        )
+    panels = {panel["title"]: panel["lines"] for panel in curves(open_runs([run.folder])[0], None)}
+    points = {line["label"]: line["points"] for line in panels["Validation, right"]}
+    assert points == {"A alone": [(1, 0.25), (3, 0.25)], "cascade, better direction": [(1, 0.25), (3, 0.5)]}
+    assert "Validation, right" not in {
+        panel["title"] for panel in curves(open_runs([make.run(tmp_path / "not").folder])[0], None)
+    }
 
 
 @pytest.mark.parametrize(

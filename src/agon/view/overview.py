@@ -91,8 +91,26 @@ def curves(opened: Opened, index: Index | None) -> list[Plain]:
         _panel("Dropped groups", SHARE, [_stream(series, *side, "dropped_groups") for side in sides]),
         _panel("Truncated", SHARE, [_stream(series, *side, "truncated") for side in sides]),
         _panel("Copied and leaked", SHARE, _marked(index)),
+        _panel("Validation, right", SHARE, _validated(opened, policies)),
     ]
     return [panel for panel in panels if panel["lines"]]
+
+
+def _validated(opened: Opened, policies: Sequence[str]) -> list[Plain]:
+    """Accuracy on held-out problems, where training looked at them: each policy alone, and the cascade."""
+    plays = {
+        **{f"{name} alone": (f"eval_{name}/correct", name) for name in policies},
+        "cascade, better direction": ("eval_best", "cascade"),
+    }
+    lines = _metrics(opened)
+    return [
+        _line(
+            label,
+            [(line["step"] - 1, float(line[key])) for line in lines if _is_number(line.get(key))],
+            colour,
+        )
+        for label, (key, colour) in plays.items()
+    ]
 
 
 def _stream(series: Any, label: str, side: str, dashed: bool, key: str) -> Plain:
