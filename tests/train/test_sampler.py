@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from trl import GRPOTrainer
 
 from agon.errors import InputError
 from agon.train.importance import loss_of_gradient, sampler_metrics
@@ -90,7 +91,7 @@ def test_dropped_groups_are_not_scored(tmp_path: Path, monkeypatch: pytest.Monke
     ours = copy_trainer(tmp_path, max_steps=1)
     scored: list[int] = []
     kept: list[int] = []
-    plain = AgonTrainer.__mro__[1]._get_per_token_logps_and_entropies
+    plain = GRPOTrainer._get_per_token_logps_and_entropies
     score = AgonTrainer._score
 
     def counted(self: AgonTrainer, model: Any, ids: torch.Tensor, *rest: Any, **more: Any) -> Any:
@@ -102,7 +103,7 @@ def test_dropped_groups_are_not_scored(tmp_path: Path, monkeypatch: pytest.Monke
         kept.append(len(stream.kept()))
         return score(self, stream)
 
-    monkeypatch.setattr(AgonTrainer.__mro__[1], "_get_per_token_logps_and_entropies", counted)
+    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", counted)
     monkeypatch.setattr(AgonTrainer, "_score", watched)
     ours.train()
     ours.close()
