@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import yaml
 
-from agon.cli import main
+from agon.cli import COMMANDS, main
 from agon.planning.machine import check_sandbox
 
 ROOT = Path(__file__).parents[1]
@@ -113,6 +113,23 @@ def marked(line: str) -> str | None:
 HERE = {"bubblewrap": check_sandbox().state == "ok"}
 
 
+def test_what_the_site_shows_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every block, also those that need something: Python compiles, and commands have the options they are given."""
+    for name in COMMANDS:
+        monkeypatch.setattr(f"agon.commands.{name}.run", lambda _: 0)
+    understood = 0
+    for page in PAGES:
+        for _, language, block in BLOCK.findall((DOCS / page).read_text("utf-8")):
+            if language == "python":
+                compile(block, page, "exec")
+            for line in lines_of(block) if language != "python" else ():
+                if line.startswith("agon ") and not re.search("[|;&$]|…|\\.\\.\\.", line):
+                    assert main(shlex.split(line, comments=True)[1:]) == 0, f"{page}: {line}"
+            understood += 1
+    assert understood > 40
+
+
+@pytest.mark.exhaustive
 def test_what_the_site_shows_runs_page_by_page_unless_it_is_marked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,4 @@
-r"""100,000 generated hostile drafts, each on its whole way from rollout to challenger prompt.
+r"""Generated hostile drafts, each on its whole way from rollout to challenger prompt.
 
 A draft is a random mixture of fragments: tags of ours and of others, halves of them, boxes and
 fences, chat control tokens, fake instructions, and secrets inside everything that must stay hidden.
@@ -8,12 +8,13 @@ import random
 import re
 import unicodedata
 
+import pytest
+
 from agon.game import DIALECTS, Problem, challenger_prompt, split
 from agon.game.markup import answer_blocks, boxes, count_answer_tags
 from agon.game.prompts import CLOSE, OPEN
 from tests.game.hostile import CONTROL_TOKENS
 
-DRAFTS = 100_000
 SEED = 20260707
 
 IN_ANSWER, IN_BOX, IN_THINK, IN_CHANNEL = "SECRETANSWER", "SECRETBOX", "SECRETTHOUGHT", "SECRETCHANNEL"
@@ -78,7 +79,8 @@ def as_normalised(text: str) -> str:
     return unicodedata.normalize("NFKC", re.sub("[\u200b\u00ad\x00]", "", text))
 
 
-def test_100_000_hostile_drafts_stay_in_their_frame_and_show_nothing_withheld() -> None:
+@pytest.mark.parametrize("drafts", [20_000, pytest.param(100_000, marks=pytest.mark.exhaustive)])
+def test_hostile_drafts_stay_in_their_frame_and_show_nothing_withheld(drafts: int) -> None:
     random_ = random.Random(SEED)
     forbidden = re.compile("|".join(map(re.escape, {OPEN, CLOSE, *CONTROL_TOKENS})))
     frames = re.compile(r"<\s*/\s*attempt|<\s*attempt(\s+id=1)?\s*>", re.IGNORECASE)
@@ -96,7 +98,7 @@ def test_100_000_hostile_drafts_stay_in_their_frame_and_show_nothing_withheld() 
         "boxed": re.compile(f"{IN_ANSWER}|{IN_BOX}"),
     }
     shown_at_all = 0
-    for number in range(DRAFTS):
+    for number in range(drafts):
         draft = hostile_draft(random_)
         name, domain = combinations[number % len(combinations)]
         problem, head, tail = surroundings[name, domain]
@@ -116,4 +118,4 @@ def test_100_000_hostile_drafts_stay_in_their_frame_and_show_nothing_withheld() 
         assert not list(boxes(inside)), told
         shown_at_all += bool(shown)
     # The drafts are not so hostile that there is nothing left to frame.
-    assert shown_at_all > DRAFTS / 4
+    assert shown_at_all > drafts / 4

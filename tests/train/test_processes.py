@@ -1,10 +1,12 @@
 """Two processes play the same duels and make the same updates as one: the base whole in each, or sharded."""
 
+import io
 import os
 import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -92,15 +94,19 @@ def launch(folder: Path, script: str, words: Sequence[object], config: str | Non
     root = Path(__file__).parents[2]
     file = folder.parent / f"{folder.name}.py"
     file.write_text(script)
-    command = [sys.executable]
-    if config:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        command += ["-m", "accelerate.commands.launch", "--config_file", str(RECIPES / "launch" / config)]
-        command += ["--num_processes", "2", "--main_process_port", str(port)]
+    arguments = [str(file), str(folder), *map(str, words)]
+    if config is None:  # in this process, which has everything loaded
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as said:
+            patch.setattr(sys, "argv", arguments)
+            exec(compile(script, str(file), "exec"), {"__name__": "__main__"})
+        return said.getvalue()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--num_processes", "2"]
+    command += ["--config_file", str(RECIPES / "launch" / config), "--main_process_port", str(port)]
     finished = subprocess.run(
-        [*command, str(file), str(folder), *map(str, words)],
+        [*command, *arguments],
         env={**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

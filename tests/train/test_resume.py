@@ -65,14 +65,15 @@ def records(folder: Path) -> dict[str, Any]:
     return {"metrics": metrics, "duels": duels, **{name: pair.fingerprint(name) for name in "AB"}}
 
 
-def test_ten_kills_at_random_moments_change_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [3, pytest.param(10, marks=pytest.mark.exhaustive)])
+def test_kills_at_random_moments_change_nothing(tmp_path: Path, number: int) -> None:
     started = time.monotonic()
     train(tmp_path / "whole")
     whole = records(tmp_path / "whole")
     length = time.monotonic() - started
     moments = random.Random(0)
     kills = 0
-    while kills < 10:
+    while kills < number:
         child = in_child(tmp_path / "killed")
         time.sleep(moments.uniform(0.06, 0.16) * length)
         ended, _ = os.waitpid(child, os.WNOHANG)
@@ -83,7 +84,7 @@ def test_ten_kills_at_random_moments_change_nothing(tmp_path: Path) -> None:
         kills += 1
     if not (tmp_path / "killed" / "summary.json").exists():
         os.waitpid(in_child(tmp_path / "killed"), 0)
-    assert kills == 10
+    assert kills == number
     assert records(tmp_path / "killed") == whole
     assert [line["step"] for line in whole["metrics"] if "loss" in line] == list(range(1, STEPS + 1))
 
