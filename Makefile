@@ -18,6 +18,7 @@ CODE := $(foreach folder,src tests benchmarks scripts examples,$(if $(shell find
 
 VLLM_BIN := .venv-vllm/bin
 VLLM_READY := .venv-vllm/.ready
+PACKAGES := import sysconfig; print(sysconfig.get_path("purelib"))
 
 # Bytecode is written when a module is first imported; little of all that is installed ever is.
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -38,7 +39,7 @@ demo: $(READY) sandbox  ## train a pair on the embedded default; no GPU needed
 test: $(READY) sandbox browser  ## run the tests
 	$(TESTS) $(BIN)/python -m pytest $(PYTEST)
 
-# A second environment: vLLM brings its own versions of what a server needs. One process, because each
+# An environment of its own: vLLM brings other versions of what a server needs. One process, because each
 # worker of pytest would start servers of its own.
 test-vllm: $(VLLM_READY) sandbox  ## run the tests of the vLLM engines, on a CPU
 	$(TESTS) $(VLLM_BIN)/python -m pytest tests/vllm
@@ -87,8 +88,11 @@ $(READY): $(TORCH_READY) pyproject.toml constraints.txt
 
 vllm: $(VLLM_READY)  ## make the environment of the vLLM engines
 
-.venv-vllm/bin/python:
+# A layer over the first environment: what vLLM needs in other versions lies in front of it, so that only that
+# is installed.
+.venv-vllm/bin/python: | $(READY)
 	$(PYTHON) -m venv .venv-vllm
+	@$(BIN)/python -c '$(PACKAGES)' > "$$($(VLLM_BIN)/python -c '$(PACKAGES)')/under.pth"
 
 # vLLM chooses the torch. What it brings for pictures and sound breaks transformers where it was built
 # against CUDA and torch was not, and nothing here needs it.
