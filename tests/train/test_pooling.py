@@ -180,8 +180,10 @@ def test_the_effective_sample_size_falls_as_the_policies_part(tmp_path: Path) ->
     ours.close()
 
 
-@pytest.mark.parametrize("method", ["coop-pooled", "agon-pooled", "agon-paired"])
-@pytest.mark.parametrize("options", [{}, {"num_iterations": 2, "beta": 0.04}])
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [("coop-pooled", {}), ("agon-pooled", {"num_iterations": 2, "beta": 0.04}), ("agon-paired", {})],
+)
 def test_a_training_moves_both_policies_and_logs_their_weights(
     tmp_path: Path, method: str, options: dict[str, float]
 ) -> None:
