@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agon.errors import InputError
 from agon.game import Duel, Entry, group_advantages
 from agon.train.pooling import _stack, figures_of, truncated
-from agon.train.streams import Batch
+from agon.train.streams import Batch, Stream
 from agon.train.trainer import AgonTrainer
 from tests.train.build import config, trainer
 from tests.train.test_oracle import Gradients, _logps, gradients, played, relative_error
@@ -216,6 +216,21 @@ def test_paired_advantages_are_those_that_train_and_that_duels_record(tmp_path: 
 def test_rewards_scaled_over_the_batch_are_refused_for_the_paired_advantage(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="'agon-paired' scales within a group"):
         config(tmp_path, method="agon-paired", scale_rewards="batch")
+
+
+def test_a_stream_that_was_dropped_whole_feeds_nobody_and_the_other_feeds_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Stream.kept
+    monkeypatch.setattr(
+        Stream, "kept", lambda stream: [] if stream.name == "challenge" and len(stream.entries) == 16 else kept(stream)
+    )
+    ours = trainer(tmp_path, method="coop-pooled")
+    batches, entries = watched(ours)
+    assert "B/pooled/ess" in ours._metrics["train"]
+    assert "A/pooled/ess" not in ours._metrics["train"], "there was nothing of B's to learn from"
+    assert all(batch["completion_ids"].shape[0] for batch in batches)
+    ours.close()
 
 
 def test_joined_rows_keep_prompts_at_the_right_and_completions_at_the_left() -> None:

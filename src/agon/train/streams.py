@@ -217,6 +217,8 @@ def score_in_parts(
     """
     prompt = ids.shape[1] - completion
     found = torch.zeros(len(ids), completion, device=ids.device)
+    if not len(ids):  # a stream that was dropped whole
+        return found
     for part in mask.sum(1).argsort(stable=True).split(rows):
         longest, wanted = _widths(mask[part, :prompt], mask[part, prompt:])
         columns = slice(prompt - longest, prompt + wanted)
