@@ -75,7 +75,9 @@ def measure(trainer: AgonTrainer, rounds: int) -> dict[str, Any]:
         "groups": len(groups),
         "drafts right": mean([duel.draft.correct for group in groups for duel in group]),
         "challenges right": sum(right) / sum(map(len, groups)),
-        "all challenges right": mean([count == len(group) for count, group in zip(right, groups, strict=True)]),
+        "all challenges right": mean(
+            [count == len(group) for count, group in zip(right, groups, strict=True)]
+        ),
         "all challenges wrong": mean([count == 0 for count in right]),
         **{name: spread(torch.stack(rows)) for name, rows in gradients.items()},
     }
@@ -126,11 +128,12 @@ def table(found: dict[str, dict[str, Any]]) -> str:
     """Markdown."""
     lines = []
     for name, facts in found.items():
-        shares = ", ".join(
-            f"{key} {value:.0%}" for key, value in facts.items() if isinstance(value, float)
-        )
+        shares = ", ".join(f"{key} {value:.0%}" for key, value in facts.items() if isinstance(value, float))
         lines += [f"**{name}**: {facts['groups']} groups, {shares}", ""]
-        lines += ["| advantage | variance | of agon's | noise | cosine of halves |", "| --- | ---: | ---: | ---: | ---: |"]
+        lines += [
+            "| advantage | variance | of agon's | noise | cosine of halves |",
+            "| --- | ---: | ---: | ---: | ---: |",
+        ]
         for key, figures in facts.items():
             if isinstance(figures, dict):
                 base = facts[key.replace("agon-paired", "agon")]["variance"]

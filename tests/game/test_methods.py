@@ -99,7 +99,9 @@ def test_only_pooled_methods_learn_from_both_and_only_one_has_paired_advantages(
     assert (row.advantage == "paired") == (name == "agon-paired")
 
 
-@pytest.mark.parametrize(("name", "like"), [("coop-pooled", "coop"), ("agon-pooled", "agon"), ("agon-paired", "agon")])
+@pytest.mark.parametrize(
+    ("name", "like"), [("coop-pooled", "coop"), ("agon-pooled", "agon"), ("agon-paired", "agon")]
+)
 def test_a_new_row_plays_and_pays_as_the_one_it_is_made_of(name: str, like: str) -> None:
     own, other = method(name), method(like)
     assert (own.challenge_reward, own.draft_reward) == (other.challenge_reward, other.draft_reward)

@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agon.game import METHODS, Duel, Entry, Outcome, Problem, Rollout, Verdict, group_advantages, reward, rewards
+from agon.game import (
+    METHODS,
+    Duel,
+    Entry,
+    Outcome,
+    Problem,
+    Rollout,
+    Verdict,
+    group_advantages,
+    reward,
+    rewards,
+)
 from agon.game.paired import challenge_values, paired_advantages, paired_values
 
 Vector = list[float]

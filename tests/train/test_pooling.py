@@ -113,9 +113,7 @@ def plain_gradient(
 
 @pytest.mark.parametrize("cap", [3.0, 1.1])
 def test_pooled_gradients_equal_a_plain_computation(tmp_path: Path, cap: float) -> None:
-    ours = trainer(
-        tmp_path, method="agon-pooled", loss_type="dapo", vllm_importance_sampling_clip_max=cap
-    )
+    ours = trainer(tmp_path, method="agon-pooled", loss_type="dapo", vllm_importance_sampling_clip_max=cap)
     batches, entries = watched(ours)
     for policy in "AB":
         writers = {
@@ -167,9 +165,7 @@ def test_the_effective_sample_size_falls_as_the_policies_part(tmp_path: Path) ->
     ours = trainer(tmp_path, method="coop-pooled")
     near = torch.randn(4, 6, generator=torch.Generator().manual_seed(1)) * 0.1
     batch = {"completion_mask": torch.ones(4, 6, dtype=torch.long)}
-    found = [
-        figures_of(near * size, batch, [0, 1, 2, 3], 3.0, ours.accelerator) for size in (1.0, 5.0, 20.0)
-    ]
+    found = [figures_of(near * size, batch, [0, 1, 2, 3], 3.0, ours.accelerator) for size in (1.0, 5.0, 20.0)]
     for name in ("ess", "ess_completion"):
         sizes = [figures[name] for figures in found]
         assert 1 > sizes[0] > sizes[1] > sizes[2] > 0
@@ -223,10 +219,12 @@ def test_a_stream_that_was_dropped_whole_feeds_nobody_and_the_other_feeds_both(
 ) -> None:
     kept = Stream.kept
     monkeypatch.setattr(
-        Stream, "kept", lambda stream: [] if stream.name == "challenge" and len(stream.entries) == 16 else kept(stream)
+        Stream,
+        "kept",
+        lambda stream: [] if stream.name == "challenge" and len(stream.entries) == 16 else kept(stream),
     )
     ours = trainer(tmp_path, method="coop-pooled")
-    batches, entries = watched(ours)
+    batches, _entries = watched(ours)
     assert "B/pooled/ess" in ours._metrics["train"]
     assert "A/pooled/ess" not in ours._metrics["train"], "there was nothing of B's to learn from"
     assert all(batch["completion_ids"].shape[0] for batch in batches)

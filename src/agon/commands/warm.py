@@ -26,26 +26,38 @@ from agon.warm.request import WarmRequest
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="a model: folder or Hub id")
     parser.add_argument("--task", required=True, help="task whose training problems are solved")
-    parser.add_argument("--dialect", default="think", help="what is taught: think (default), gemma, module:object")
+    parser.add_argument(
+        "--dialect", default="think", help="what is taught: think (default), gemma, module:object"
+    )
     parser.add_argument("--output", type=Path, metavar="DIR", help="the model's folder (default: warmed/…)")
     parser.add_argument("--path", help="local copy of the benchmark")
     parser.add_argument("--judge", help="math, code, gym, exact or module:object; the task's otherwise")
     parser.add_argument("--sandbox", choices=SANDBOXES, help="what runs programs")
-    parser.add_argument("--problems", type=whole(1), default=800, metavar="N", help="training problems (default 800)")
-    parser.add_argument("--samples", type=whole(2), default=4, metavar="K", help="solutions to each (default 4)")
+    parser.add_argument(
+        "--problems", type=whole(1), default=800, metavar="N", help="training problems (default 800)"
+    )
+    parser.add_argument(
+        "--samples", type=whole(2), default=4, metavar="K", help="solutions to each (default 4)"
+    )
     parser.add_argument(
         "--per-problem", type=whole(1), default=2, metavar="N", help="most that become examples (default 2)"
     )
-    parser.add_argument("--max-tokens", type=whole(1), default=512, help="most tokens of a completion (default 512)")
     parser.add_argument(
-        "--temperature", type=number(0), default=0.8, help="of the solutions (default 0.8)"
+        "--max-tokens", type=whole(1), default=512, help="most tokens of a completion (default 512)"
     )
-    parser.add_argument("--epochs", type=number(0, above=True), default=2.0, help="passes over the examples (default 2)")
+    parser.add_argument("--temperature", type=number(0), default=0.8, help="of the solutions (default 0.8)")
+    parser.add_argument(
+        "--epochs", type=number(0, above=True), default=2.0, help="passes over the examples (default 2)"
+    )
     parser.add_argument(
         "--learning-rate", type=number(0, above=True), default=2e-4, help="of the fine-tuning (default 2e-4)"
     )
-    parser.add_argument("--batch", type=whole(1), default=16, help="examples in an optimizer step (default 16)")
-    parser.add_argument("--rank", type=whole(1), default=32, help="rank of the adapter that is merged (default 32)")
+    parser.add_argument(
+        "--batch", type=whole(1), default=16, help="examples in an optimizer step (default 16)"
+    )
+    parser.add_argument(
+        "--rank", type=whole(1), default=32, help="rank of the adapter that is merged (default 32)"
+    )
     parser.add_argument("--split", default="validation", choices=("train", "validation", "test"))
     parser.add_argument(
         "--limit", type=whole(1), default=200, metavar="N", help="problems before and after (default 200)"
@@ -53,10 +65,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=whole(0, LARGEST_SEED), default=0)
     parser.add_argument("--engine", default="transformers", help="transformers (default) or vllm")
     parser.add_argument(
-        "--rows", type=whole(1), default=256, metavar="N", help="completions that transformers samples at once"
+        "--rows",
+        type=whole(1),
+        default=256,
+        metavar="N",
+        help="completions that transformers samples at once",
     )
     parser.add_argument("--vllm-kv-cache-bytes", type=whole(1), metavar="N", help="bytes of vLLM's cache")
-    parser.add_argument("--max-model-len", type=whole(1), metavar="N", help="tokens that vLLM holds of a sequence")
+    parser.add_argument(
+        "--max-model-len", type=whole(1), metavar="N", help="tokens that vLLM holds of a sequence"
+    )
     add_formats(parser)
 
 
@@ -81,5 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     show_tables([warm_table(result)], arguments.form)
     if arguments.form is None:
-        say(f"The model is in {result['output']}: agon train --model {result['output']} --task {request.task}")
+        say(
+            f"The model is in {result['output']}: agon train --model {result['output']} --task {request.task}"
+        )
     return 0

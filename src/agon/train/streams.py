@@ -39,9 +39,7 @@ class Stream:
         """The rows of groups whose rewards (or values) differ."""
         rows: list[int] = []
         for members in self.groups():
-            if has_signal(
-                [self.values[row] if self.values else self.entries[row].reward for row in members]
-            ):
+            if has_signal([self.values[row] if self.values else self.entries[row].reward for row in members]):
                 rows += members
         return rows
 

@@ -11,7 +11,7 @@ from agon.printing import one_line
 def card(result: Mapping[str, Any]) -> str:
     """The README of the model's folder. Names are data and quoted."""
     model, task = one_line(str(result["model"])), one_line(str(result["task"]))
-    made = result["examples"]
+    made, training = result["examples"], result["training"]
     rows = "\n".join(_row(name, stage) for name, stage in result["stages"].items())
     return f"""---
 base_model: {json.dumps(model)}
@@ -25,9 +25,10 @@ tags:
 # {_text(model)}, taught to speak `{result["dialect"]}`
 
 Made by `agon warm` from the base's own right solutions to {made["problems"]} training problems of {_text(task)}:
-{made["drafts"]} examples of a solution and {made["challenges"]} of a solution after another attempt. Each is the base's own solution
-as private reasoning, a summary without the answer ({made["own_words"]} in the base's own words, {made["lines"]} by lines of the
-solution), and the answer. A LoRA adapter of rank {result["training"]["rank"]} was trained for {result["training"]["epochs"]:g} epochs and merged.
+{made["drafts"]} examples of a solution, {made["challenges"]} of a solution after another attempt. An example is the base's own
+solution as private reasoning, a summary without the answer, and the answer. {made["own_words"]} summaries are in the
+base's own words, {made["lines"]} are lines of the solution. An adapter of rank {training["rank"]} was trained for
+{training["epochs"]:g} epochs and merged into the base.
 
 On {result["n"]} problems of the split {result["split"]} (rates in percent):
 

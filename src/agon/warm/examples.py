@@ -60,7 +60,9 @@ def answer_of(solution: Solution, own: str) -> str | None:
     found = split(solution.text, own, solution.problem.domain).answer
     if found is None:
         return None
-    return f"```python\n{found.strip()}\n```" if solution.problem.domain == "code" else last_box(found).strip()
+    return (
+        f"```python\n{found.strip()}\n```" if solution.problem.domain == "code" else last_box(found).strip()
+    )
 
 
 def reasoning(solution: Solution, kind: Dialect) -> str:

@@ -8,7 +8,6 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch

@@ -11,12 +11,12 @@ itself begins again.
 
 import gc
 import hashlib
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,6 +32,7 @@ from agon.evaluate.split_evaluation import first
 from agon.evaluate.target import TEMPERATURE, TOP_P, Target, open_target
 from agon.evaluate.vllm_budget import VllmBudget
 from agon.runs.files import read_json, write_json, write_text
+from agon.runs.folder import is_run
 from agon.runs.lock import owned
 from agon.runs.trust import EVERYTHING
 from agon.tasks import Task, load_task
@@ -68,9 +69,7 @@ def _warm_up(request: WarmRequest, target: Target, task: Task, watch: Watch) -> 
         held_out = partial(_held_out, request, task)
         stages = {
             BEFORE: evaluated(loaded, held_out("before"), watch(f"before, {own}")),
-            UNTAUGHT: evaluated(
-                taught, held_out("before-new-dialect"), watch(f"before, {request.dialect}")
-            ),
+            UNTAUGHT: evaluated(taught, held_out("before-new-dialect"), watch(f"before, {request.dialect}")),
         }
         seconds["before"] = _lap(began, seconds)
         found = solutions(loaded, _training_part(request, task), watch("solutions"))
@@ -125,13 +124,11 @@ def _warm_up(request: WarmRequest, target: Target, task: Task, watch: Watch) -> 
 
 
 def _opened(model: str, request: WarmRequest) -> Target:
+    if is_run(model):
+        raise InputError(f"'{model}' is a run: a warm-up takes a model, over which a run is trained then.")
     named = {"judge": request.judge, "sandbox": request.sandbox}
-    target = open_target(
-        model, replace(EVERYTHING, named={key: value for key, value in named.items() if value})
-    )
-    if target.run is not None:
-        raise InputError(f"'{model}' is a run: a warm-up takes a model, which a run is then trained over.")
-    return target
+    trust = replace(EVERYTHING, named={key: value for key, value in named.items() if value})
+    return open_target(model, trust)
 
 
 def _own_dialect(loaded: LoadedTarget, request: WarmRequest) -> str:
@@ -195,6 +192,7 @@ def _trained(request: WarmRequest, target: Target, examples: Sequence[Example], 
         return float(known["loss"])
     with suppress(FileNotFoundError):
         file.unlink()
+    shutil.rmtree(request.folder / "warm" / "after", ignore_errors=True)  # what other weights wrote
     write_json(
         request.folder / "warm" / "examples.json",
         [{key: value for key, value in asdict(each).items() if key != "problem"} | {"problem": each.problem.id}
