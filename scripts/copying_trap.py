@@ -75,9 +75,8 @@ def calibrated(bonus: float, skill_rate: float, seed: int, steps: int = 256, eve
 
 def main() -> None:
     if sys.argv[1:] == ["calibrated"]:
-        print(
-            "| skill rate | method | 16 steps | 32 | 64 | 128 | 256 |\n| --- | --- | ---: | ---: | ---: | ---: | ---: |"
-        )
+        print("| skill rate | method | 16 steps | 32 | 64 | 128 | 256 |")
+        print("| --- | --- |" + " ---: |" * 5)
         for skill_rate in (0.0, 0.05, 0.1, 0.2, 0.4):
             for name, bonus in (("coop", 0.0), ("agon", 1.0)):
                 mean = np.mean([calibrated(bonus, skill_rate, seed) for seed in range(12)], 0)

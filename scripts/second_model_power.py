@@ -2,11 +2,11 @@
 
     python scripts/second_model_power.py docs/results/qwen2.5-coder-0.5b/runs docs/results/second-model/runs
 
-Two things make a difference between two methods uncertain: which problems were asked, and which training runs were made.
+Two things make a difference between two methods uncertain: which problems were asked, and which runs were made.
 Both are estimated from committed runs (Qwen2.5-Coder-0.5B, GSM8K, 500 test problems with 4 samples each):
 
-- problems: the deviation over problems of the difference between two runs of different methods at one rate, each problem's
-  rate being the mean over its samples; runs of several seeds are averaged first.
+- problems: the deviation over problems of the difference between two methods at one rate, a problem's rate being
+  the mean over its samples and over the seeds.
 - seeds: the deviation of pass@1 between runs of one method and one rate that differ in the seed only, pooled.
 
 Printed are the smallest true differences that are found in 80% of cases at p < 0.05, two-sided: by problems alone (for
@@ -40,13 +40,14 @@ def main() -> None:
     print(f"runs: {', '.join(f'{method} at {rate} x {len(runs)}' for (method, rate), runs in cells.items())}")
     print(f"deviation between seeds: {100 * seed_spread:.2f} points ({freedom} degrees of freedom)")
     print(f"deviation of a problem's difference: {100 * problem_spread:.1f} points ({problems} problems)\n")
-    print(
-        "| seeds | by problems | over seeds | over seeds, first of m by Holm |\n| ---: | ---: | ---: | ---: |"
-    )
+    needed = stats.norm.ppf(1 - LEVEL / 2) + stats.norm.ppf(POWER)
+    for asked in (256, problems, 1319):
+        print(f"by problems, {asked} of them: {100 * needed * problem_spread / asked**0.5:.1f} points")
+    print(f"\n| seeds | over seeds | over seeds, strictest of {arguments.contrasts} by Holm |")
+    print("| ---: | ---: | ---: |")
     for seeds in (2, 3, 4, 6):
-        by_problems = (stats.norm.ppf(1 - LEVEL / 2) + stats.norm.ppf(POWER)) * problem_spread / problems**0.5
-        cells_of = [over_seeds(seed_spread, seeds, level) for level in (LEVEL, LEVEL / arguments.contrasts)]
-        print(f"| {seeds} | {100 * by_problems:.1f} | {100 * cells_of[0]:.1f} | {100 * cells_of[1]:.1f} |")
+        found = [over_seeds(seed_spread, seeds, level) for level in (LEVEL, LEVEL / arguments.contrasts)]
+        print(f"| {seeds} | {100 * found[0]:.1f} | {100 * found[1]:.1f} |")
 
 
 def read(folders: list[Path], task: str) -> dict[tuple[str, str], list[Entrant]]:
