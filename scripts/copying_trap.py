@@ -88,14 +88,14 @@ def main() -> None:
         print("| skill rate | " + " | ".join(f"q = {q:.2f}: coop, agon" for q in STARTS) + " |")
         print("| --- |" + " ---: |" * len(STARTS))
         for skill_rate in SKILL_RATES:
-            cells = []
+            row = []
             for q in STARTS:
                 pair = [
                     np.mean([train(bonus, p, q, skill_rate, seed) for seed in range(6)])
                     for bonus in (0.0, 1.0)
                 ]
-                cells.append("{:.0f}, {:.0f}".format(*(100 * np.array(pair))))
-            print(f"| {skill_rate} | {' | '.join(cells)} |", flush=True)
+                row.append("{:.0f}, {:.0f}".format(*(100 * np.array(pair))))
+            print(f"| {skill_rate} | {' | '.join(row)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def written(chance: random.Random) -> str:
     return "\n".join([*lines, chance.choice(ANSWERS[:2])])
 
 
-def save_base(folder: Path, steps: int = 40) -> Path:
+def save_base(folder: Path, steps: int = 150, head_dim: int = 16) -> Path:
     """Train the tiny base for a second or two, and save it."""
     words, chance = tokenizer(), random.Random(0)
     torch.manual_seed(0)
@@ -64,7 +64,7 @@ def save_base(folder: Path, steps: int = 40) -> Path:
         num_hidden_layers=2,
         num_attention_heads=2,
         num_key_value_heads=1,
-        head_dim=16,
+        head_dim=head_dim,
         max_position_embeddings=1024,
         tie_word_embeddings=False,
         pad_token_id=words.pad_token_id,
