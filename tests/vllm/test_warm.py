@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from agon.cli import main
 from tests.warm.base import save_base, save_problems
 
 
+@pytest.mark.exhaustive
 def test_a_base_is_warmed_with_vllm(tmp_path: Path) -> None:
     base = save_base(tmp_path / "base", head_dim=32)  # vLLM's CPU attention has no smaller heads
     problems = save_problems(tmp_path / "bits.jsonl")
