@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -66,7 +67,7 @@ def watched(ours: AgonTrainer) -> tuple[list[Batch], dict[tuple[object, object],
         duels.extend(played)
         record(played, seconds)
 
-    ours._record = keep  # type: ignore[method-assign]
+    ours._record = keep  # type: ignore[method-assign, assignment]
     batches = played(ours)
     entries = [each for duel in duels for each in (duel.draft, duel.challenge) if each is not None]
     return batches, {(each.rollout.prompt_ids, each.rollout.token_ids): each for each in entries}
@@ -181,7 +182,7 @@ def test_the_effective_sample_size_falls_as_the_policies_part(tmp_path: Path) ->
     [("coop-pooled", {}), ("agon-pooled", {"num_iterations": 2, "beta": 0.04}), ("agon-paired", {})],
 )
 def test_a_training_moves_both_policies_and_logs_their_weights(
-    tmp_path: Path, method: str, options: dict[str, float]
+    tmp_path: Path, method: str, options: dict[str, Any]
 ) -> None:
     ours = trainer(tmp_path, method=method, **options)
     before = {policy: ours.pair.fingerprint(policy) for policy in "AB"}
