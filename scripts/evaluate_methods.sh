@@ -15,7 +15,7 @@ while [ $# -gt 0 ] && [ "$1" != "--" ]; do
     shift
 done
 [ $# -eq 0 ] || shift
-: "${methods:=grpo self-refine coop agon agon-density margin fixed-roles shared hidden shuffled}"
+[ -n "$methods" ] || methods=$(agon methods --json | sed -n 's/.*"method": "\(.*\)",/\1/p')
 
 runs=""
 for method in $methods; do

@@ -75,7 +75,7 @@ def test_bad_input_ends_the_process_with_code_2_and_no_traceback() -> None:
 def test_a_name_like_no_other_is_answered_with_the_whole_list() -> None:
     ended = agon("methods", "zzzzzz")
     assert ended.returncode == 2
-    assert "choose one of agon, agon-density, coop" in ended.stderr
+    assert "choose one of agon, agon-density, agon-paired, agon-pooled, coop" in ended.stderr
 
 
 def test_options_that_exclude_each_other_are_refused_in_a_sentence(

@@ -135,3 +135,17 @@ def test_the_python_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> No
 def test_the_citation_and_the_changelog_name_the_present_version() -> None:
     assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
     assert f"\n## {__version__}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_the_plan_of_the_second_model_shows_the_power_that_its_script_prints(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = ROOT / "docs" / "results"
+    folders = [str(results / "qwen2.5-coder-0.5b" / "runs"), str(results / "second-model" / "runs")]
+    monkeypatch.setattr(sys, "argv", ["second_model_power.py", *folders])
+    runpy.run_path(str(ROOT / "scripts" / "second_model_power.py"))["main"]()
+    shown = (results / "second-model" / "plan.md").read_text("utf-8")
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line for line in lines if line.startswith(("| ", "by problems"))]
+    assert len(rows) == 9
+    assert [row for row in rows if row not in shown] == []

@@ -24,7 +24,7 @@ ORDER = [
     {"arena"},
     {"runs"},
     {"evaluate"},
-    {"train", "planning", "reports"},
+    {"train", "planning", "reports", "warm"},
     {"lab", "view", "serve", "api"},
     {"commands"},
     {"cli"},

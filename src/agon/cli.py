@@ -28,6 +28,7 @@ COMMANDS = {
     "train": "train a pair (or one policy) with any method of the table",
     "tasks": "list the tasks, or look into one: counts, splits, samples",
     "plan": "estimate memory, tokens and time of a recipe before a download",
+    "warm": "teach a base to speak a dialect, from its own right solutions",
     "rehearse": "play two steps of a recipe with random weights: memory, hours",
     "eval": "evaluate a run or a model: both directions, adapters, controls",
     "check": "verify a run folder and say what could be resumed",

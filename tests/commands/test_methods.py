@@ -17,10 +17,10 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().out
 
 
-def test_json_lists_the_ten_methods_with_their_columns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_lists_the_methods_with_their_columns(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(said(capsys, "--json"))
     assert [row["method"] for row in rows] == list(METHODS)
-    assert len(rows) == 10
+    assert len(rows) == 13
     assert all(list(row) == list(COLUMNS) for row in rows)
     assert rows[3] == {
         "method": "agon",
@@ -30,6 +30,8 @@ def test_json_lists_the_ten_methods_with_their_columns(capsys: pytest.CaptureFix
         "challenge reward": "2c(b) + c(b)(1-c(a))",
         "roles": "rotate",
         "evaluated as": "cascade",
+        "learns from": "own",
+        "advantage": "group",
         "note": "",
     }
 

@@ -19,13 +19,17 @@ TABLE = {
     "shared": (2, "nothing", "one draft", "rotate", "single"),
     "hidden": (2, "nothing", "own pair", "rotate", "single"),
     "shuffled": (2, "another draft", "own pair", "rotate", "cascade"),
+    "coop-pooled": (2, "rival draft", "nobody", "rotate", "cascade"),
+    "agon-pooled": (2, "rival draft", "own pair", "rotate", "cascade"),
+    "agon-paired": (2, "rival draft", "own pair", "rotate", "cascade"),
 }
+ROTATING = [name for name, row in TABLE.items() if row[3] == "rotate"]
 
 names = st.sampled_from(sorted(METHODS))
 sizes = st.integers(2, 64)
 
 
-def test_the_table_has_the_ten_methods_in_order() -> None:
+def test_the_table_has_the_methods_in_order() -> None:
     assert list(METHODS) == list(TABLE)
 
 
@@ -35,7 +39,7 @@ def test_a_row_says_what_the_design_says(name: str) -> None:
     assert (row.policies, row.reads, row.paid_against, row.roles, row.evaluated_as) == TABLE[name]
 
 
-@pytest.mark.parametrize("name", ["coop", "agon", "agon-density", "margin", "shared", "hidden", "shuffled"])
+@pytest.mark.parametrize("name", ROTATING)
 def test_rotating_methods_swap_the_drafter_every_step(name: str) -> None:
     assert [method(name).players(step) for step in range(4)] == [("A", "B"), ("B", "A")] * 2
 
@@ -86,6 +90,25 @@ def test_a_challenge_reads_its_pair_unless_it_reads_nothing_or_another(name: str
 @given(names)
 def test_only_grpo_has_no_challenges(name: str) -> None:
     assert method(name).challenges == (name != "grpo")
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_only_pooled_methods_learn_from_both_and_only_one_has_paired_advantages(name: str) -> None:
+    row = method(name)
+    assert (row.learns_from == "both") == name.endswith("-pooled")
+    assert (row.advantage == "paired") == (name == "agon-paired")
+
+
+@pytest.mark.parametrize(
+    ("name", "like"), [("coop-pooled", "coop"), ("agon-pooled", "agon"), ("agon-paired", "agon")]
+)
+def test_a_new_row_plays_and_pays_as_the_one_it_is_made_of(name: str, like: str) -> None:
+    own, other = method(name), method(like)
+    assert (own.challenge_reward, own.draft_reward) == (other.challenge_reward, other.draft_reward)
+
+
+def test_self_refine_says_whose_control_it_is() -> None:
+    assert "SDRL" in method("self-refine").note
 
 
 def test_an_unknown_method_is_answered_with_the_nearest_one() -> None:

@@ -133,6 +133,15 @@ def test_checkpointing_and_smaller_batches_save_memory() -> None:
     assert activations(model, replace(LOAD, per_device_train_batch_size=1)) < activations(model, LOAD) / 4
 
 
+def test_a_pooled_method_trains_on_every_rollout_twice_and_samples_no_more() -> None:
+    model, pooled = MODELS["Qwen/Qwen3-0.6B"], replace(LOAD, readers=2)
+    twice = replace(LOAD, per_device_train_batch_size=2 * LOAD.per_device_train_batch_size)
+    assert activations(model, pooled) == activations(model, twice)
+    one, both = (hours(model, work, GPUS["H100"], 1) for work in (LOAD, pooled))
+    assert both.sampling == one.sampling
+    assert 2 * one.training < both.training < 2.5 * one.training
+
+
 def test_vllm_keeps_its_memory_out_of_the_process() -> None:
     model = MODELS["Qwen/Qwen3-0.6B"]
     assert memory(model, replace(LOAD, engine="vllm")).sampling == 0

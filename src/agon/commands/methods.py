@@ -2,6 +2,8 @@
 
 `challenge reward` is what a challenge b earns against the draft a, besides half a point for good
 form, with c = 1 for a right answer and 0 for a wrong one. A draft earns 2c in every method.
+`learns from` and `advantage` are columns of --json and --markdown; a method that differs in one of
+them has a note.
 """
 
 import argparse
@@ -21,6 +23,8 @@ COLUMNS = {
     "challenge reward": lambda row: row.formula,
     "roles": lambda row: row.roles,
     "evaluated as": lambda row: row.evaluated_as,
+    "learns from": lambda row: row.learns_from,
+    "advantage": lambda row: row.advantage,
     "note": lambda row: row.note,
 }
 # The terminal's table fits 80 columns; its notes stand below it.

@@ -18,11 +18,18 @@ Reads = Literal["no challenge", "own draft", "rival draft", "nothing", "another 
 PaidAgainst = Literal["nobody", "own pair", "one draft"]
 Roles = Literal["solo", "same", "rotate", "fixed"]
 Evaluation = Literal["single", "two-pass", "cascade"]
+LearnsFrom = Literal["own", "both"]
+Advantage = Literal["group", "paired"]
 
 
 @dataclass(frozen=True)
 class Method:
-    """One row of the table."""
+    """One row of the table.
+
+    `learns_from` says whose rollouts a policy's gradient is made of: its own, or both policies', the
+    rival's weighted by how likely they are under the reader (`agon.train.pooling`). `advantage` says how
+    a group's rewards become advantages: less the group's mean, or as in `agon.game.paired`.
+    """
 
     name: str
     policies: Literal[1, 2]
@@ -34,6 +41,8 @@ class Method:
     evaluated_as: Evaluation
     note: str = ""
     draft_reward: rewards.Stack = rewards.DRAFT
+    learns_from: LearnsFrom = "own"
+    advantage: Advantage = "group"
 
     @property
     def challenges(self) -> bool:
@@ -69,7 +78,8 @@ _AGON = "2c(b) + c(b)(1-c(a))"
 _ROWS = (
     Method("grpo", 1, "no challenge", "nobody", (), "2c", "solo", "single",
            "one group of 2N; also evaluated as a two-pass self-cascade"),
-    Method("self-refine", 1, "own draft", "nobody", rewards.COOPERATIVE, "2c(b)", "same", "two-pass"),
+    Method("self-refine", 1, "own draft", "nobody", rewards.COOPERATIVE, "2c(b)", "same", "two-pass",
+           "one model trained on both turns, as SDRL does: the cheap control of every exchange"),
     Method("coop", 2, "rival draft", "nobody", rewards.COOPERATIVE, "2c(b)", "rotate", "cascade"),
     Method("agon", 2, "rival draft", "own pair", rewards.COMPETITIVE, _AGON, "rotate", "cascade"),
     Method("agon-density", 2, "rival draft", "own pair", rewards.DENSITY,
@@ -83,6 +93,13 @@ _ROWS = (
            "competition without exchange"),
     Method("shuffled", 2, "another draft", "own pair", rewards.COMPETITIVE, _AGON, "rotate", "cascade",
            "tells competitive pressure from difficulty-weighted shaping"),
+    Method("coop-pooled", 2, "rival draft", "nobody", rewards.COOPERATIVE, "2c(b)", "rotate", "cascade",
+           "both adapters learn from every rollout, the rival's importance-weighted", learns_from="both"),
+    Method("agon-pooled", 2, "rival draft", "own pair", rewards.COMPETITIVE, _AGON, "rotate", "cascade",
+           "both adapters learn from every rollout, the rival's importance-weighted", learns_from="both"),
+    Method("agon-paired", 2, "rival draft", "own pair", rewards.COMPETITIVE, _AGON, "rotate", "cascade",
+           "the expected gradient of agon, and no advantage where all challenges end alike",
+           advantage="paired"),
 )  # fmt: skip
 
 METHODS: dict[str, Method] = {row.name: row for row in _ROWS}

@@ -69,6 +69,7 @@ class Workload:
     mean_completion_length: int | None = None  # 0.4 of the cap if unset
     links: int = 2  # completions that wait for one another: a draft and its challenge
     longest_chain: int | None = None  # tokens of the longest draft with its challenge, where it is known
+    readers: int = 1  # policies that learn from a rollout
     prompt_tokens: int = 400
     lora_r: int = 16
     gradient_checkpointing: bool = True
@@ -171,7 +172,7 @@ def activations(model: Architecture, work: Workload) -> int:
     per-layer input), the attention mask (5 bytes a pair of positions), and either one layer run again
     or the tiles of the vocabulary, whichever is larger. Without checkpointing every layer is held.
     """
-    rows, length = work.per_device_train_batch_size, work.length
+    rows, length = work.readers * work.per_device_train_batch_size, work.length
     tokens = rows * length
     kept = model.layers * (2 * model.hidden + 25 * model.per_layer_input)
     layer = layer_bytes(model)
@@ -264,7 +265,9 @@ def hours(model: Architecture, work: Workload, gpu: Gpu, gpus: int, sampler: Gpu
     length = work.prompt_tokens + work.lengths.square_mean
     attention = 12 * model.full_layers * model.heads * model.head_dim * length
     per_token = operations * model.active / TRAINING_EFFICIENCY + attention / ATTENTION_EFFICIENCY
-    arithmetic = trained * work.num_iterations * per_token
+    arithmetic = work.readers * trained * work.num_iterations * per_token
+    if work.readers > 1:  # each is scored under its reader first
+        arithmetic += trained * 2 * model.active / TRAINING_EFFICIENCY
     return Hours(
         sampling=rounds * round_seconds(model, work, sampler or gpu) / 3600,
         training=arithmetic / (gpu.tflops * 1e12) / gpus / 3600,

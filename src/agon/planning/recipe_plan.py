@@ -72,6 +72,7 @@ def workload(config: Any, problems: int, prompt_tokens: int) -> Workload:
         "problems": problems,
         "prompt_tokens": prompt_tokens,
         "policies": config.game.policies,
+        "readers": 2 if config.game.learns_from == "both" else 1,
         "fsdp": bool(config.fsdp),
         "links": 2 if config.game.challenges and config.game.shows_attempt else 1,
     }

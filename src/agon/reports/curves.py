@@ -9,7 +9,8 @@ from agon.runs.records import Record
 
 # The paper's colours for its three main methods; the others in the order of the table of methods.
 COLOURS = {"grpo": "#5b6470", "coop": "#a8720a", "agon": "#2f5d9b"}
-OTHER_COLOURS = ("#2e7d4f", "#a63d57", "#6b4fa3", "#1f8a8a", "#8a6d3b", "#b3541e", "#7a7a12")
+OTHER_COLOURS = ("#2e7d4f", "#a63d57", "#6b4fa3", "#1f8a8a", "#8a6d3b", "#b3541e", "#7a7a12",
+                 "#4d7ea8", "#8c3fa0", "#c0392b")  # fmt: skip
 WINDOW = 4  # roles swap every step: an even window holds both policies in both roles
 DRAFT, CHALLENGE = "draft", "challenge"
 

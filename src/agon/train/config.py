@@ -371,6 +371,10 @@ class AgonConfig(GRPOConfig):
                 self.push_to_hub,
                 "push the finished run with `agon push RUN REPO` or trainer.push_to_hub(REPO)",
             ),
+            "scale_rewards": (
+                self.scale_rewards == "batch" and self.game.advantage == "paired",
+                f"'{self.method}' scales within a group; use group or none instead of batch",
+            ),
             "use_adaptive_entropy": (
                 self.use_adaptive_entropy and two,
                 "one controller cannot serve two policies",

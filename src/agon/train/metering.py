@@ -27,7 +27,7 @@ class MeteringTrainer(GRPOTrainer):
             duel.challenge.rollout.length for duel in everyone if duel.challenge
         )
         measured = {
-            **duel_metrics(everyone, self.args.group_size),
+            **duel_metrics(everyone, self.args.group_size, self.method),
             **policy_metrics(everyone),
             "pair/distance": self.pair.distance(),
             "judge/timeout_share": sum(gather_object([self.judge.counts]), PoolCounts()).timeout_share,

@@ -5,18 +5,26 @@ from statistics import fmean
 
 from agon.game.advantages import has_signal
 from agon.game.duel import Duel, Entry
+from agon.game.methods import Method
+from agon.game.paired import challenge_values
 
 
-def duel_metrics(duels: Sequence[Duel], group: int) -> dict[str, float]:
+def duel_metrics(duels: Sequence[Duel], group: int, method: Method | None = None) -> dict[str, float]:
     """Per stream: what was earned and how it ended; per duel: conversions, corruptions, agreement.
 
-    `duels` come problem by problem, `group` of them each.
+    `duels` come problem by problem, `group` of them each. `method` says which groups of challenges say
+    nothing; without it, those that all earned the same.
     """
     metrics = _stream_metrics("draft", [duel.draft for duel in duels], group)
     challenges = [duel.challenge for duel in duels if duel.challenge is not None]
     if not challenges:
         return metrics
     metrics |= _stream_metrics("challenge", challenges, group)
+    if method is not None:
+        groups = [duels[start : start + group] for start in range(0, len(duels), group)]
+        metrics["challenge/dropped_groups"] = _rate(
+            not has_signal(challenge_values(members, method)) for members in groups
+        )
     metrics |= {
         "duel/converted": fmean(duel.converted for duel in duels),
         "duel/corrupted": fmean(duel.corrupted for duel in duels),

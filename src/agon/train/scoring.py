@@ -1,6 +1,6 @@
 """A trainer's own view of rollouts: the log-probs of their tokens under the policy that is active."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -37,7 +37,7 @@ class ScoringTrainer(GRPOTrainer):
             return logps
 
         # Dropped groups leave the batch: their rows keep the sampler's own log-probs, which cost nothing.
-        scored = _sampled_logprobs(self._playing, logits_to_keep, input_ids.device)
+        scored = sampled_logprobs(self._playing, logits_to_keep, input_ids.device)
         kept = torch.tensor(self._playing.kept(), dtype=torch.long, device=input_ids.device)
         missing = self._missing_forwards(-(-len(kept) // rows))
         self.pair.cast_inputs(not self._autocasts)
@@ -58,6 +58,26 @@ class ScoringTrainer(GRPOTrainer):
         with self.accelerator.autocast():
             logps, entropies = packed_logps(model, ids, mask, completion)
         return logps, entropies if rest.get("compute_entropy") else None, None
+
+    @torch.no_grad()
+    def _score_as(self, stream: Stream, batch: Mapping[str, Any], policy: str) -> torch.Tensor:
+        """The log-probs of a scored stream's tokens under another policy than the one that wrote them."""
+        ids, mask = (
+            torch.cat([batch[f"prompt_{part}"], batch[f"completion_{part}"]], 1) for part in ("ids", "mask")
+        )
+        self._playing = stream
+        try:
+            with self.pair.using(policy):
+                found: torch.Tensor = self._get_per_token_logps_and_entropies(
+                    self.model,
+                    ids,
+                    mask,
+                    batch["completion_ids"].shape[1],
+                    batch_size=self.args.per_device_train_batch_size,
+                )[0]
+        finally:
+            self._playing = None
+        return found
 
     @torch.no_grad()
     def _logprobs(self, policy: str, rollouts: Sequence[Rollout]) -> list[torch.Tensor]:
@@ -88,7 +108,7 @@ class ScoringTrainer(GRPOTrainer):
         return bool(self.accelerator.native_amp)
 
 
-def _sampled_logprobs(stream: Stream, width: int, device: torch.device) -> torch.Tensor:
+def sampled_logprobs(stream: Stream, width: int, device: torch.device) -> torch.Tensor:
     """The sampler's log-probs of a stream, one row each, padded on the right."""
     rows = torch.zeros(len(stream.entries), width)
     for row, entry in zip(rows, stream.entries, strict=True):

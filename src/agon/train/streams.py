@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
-from agon.game.advantages import has_signal
+from agon.game.advantages import Scale, has_signal
 from agon.game.duel import Duel, Entry
 from agon.game.methods import Method
+from agon.game.paired import challenge_values, paired_advantages
 
 Batch = dict[str, Any]
 # These losses divide by the tokens of the generation batch; all others by accumulation steps.
@@ -23,21 +24,28 @@ PER_TOKEN_LOSSES = ("dapo", "cispo", "vespo")
 
 @dataclass(frozen=True)
 class Stream:
-    """One stream of a round: its rows, problem by problem, and the policy that wrote them."""
+    """One stream of a round: its rows, problem by problem, and the policy that they feed.
+
+    `values` are what tells the rows of a group apart where that is not what they earned.
+    """
 
     name: str
     policy: str
     group: int
     entries: Sequence[Entry]
+    values: Sequence[float] | None = None
 
     def kept(self) -> list[int]:
-        """The rows of groups whose rewards differ."""
+        """The rows of groups whose rewards (or values) differ."""
         rows: list[int] = []
-        for start in range(0, len(self.entries), self.group):
-            members = range(start, start + self.group)
-            if has_signal([self.entries[row].reward for row in members]):
+        for members in self.groups():
+            if has_signal([self.values[row] if self.values else self.entries[row].reward for row in members]):
                 rows += members
         return rows
+
+    def groups(self) -> list[range]:
+        """The rows of each group."""
+        return [range(start, start + self.group) for start in range(0, len(self.entries), self.group)]
 
 
 def streams_of(duels: Sequence[Sequence[Duel]], method: Method) -> list[Stream]:
@@ -46,8 +54,30 @@ def streams_of(duels: Sequence[Sequence[Duel]], method: Method) -> list[Stream]:
     found = [Stream("draft", drafts[0].rollout.policy, len(duels[0]), drafts)]
     if method.challenges:
         challenges = [duel.challenge for group in duels for duel in group if duel.challenge is not None]
-        found.append(Stream("challenge", challenges[0].rollout.policy, len(duels[0]), challenges))
+        values = [value for group in duels for value in challenge_values(group, method)]
+        found.append(
+            Stream(
+                "challenge",
+                challenges[0].rollout.policy,
+                len(duels[0]),
+                challenges,
+                values if method.advantage == "paired" else None,
+            )
+        )
     return found
+
+
+def with_values(stream: Stream, batch: Batch, scale: str) -> Batch:
+    """The batch with the advantages of its stream's values, where it has any; TRL's otherwise."""
+    if stream.values is None:
+        return batch
+    unit: Scale = "none" if scale == "none" else "group"
+    found = [
+        advantage
+        for rows in stream.groups()
+        for advantage in paired_advantages([stream.values[row] for row in rows], unit)
+    ]
+    return {**batch, "advantages": batch["advantages"].new_tensor(found)}
 
 
 @dataclass(frozen=True)
@@ -185,6 +215,8 @@ def score_in_parts(
     """
     prompt = ids.shape[1] - completion
     found = torch.zeros(len(ids), completion, device=ids.device)
+    if not len(ids):  # a stream that was dropped whole
+        return found
     for part in mask.sum(1).argsort(stable=True).split(rows):
         longest, wanted = _widths(mask[part, :prompt], mask[part, prompt:])
         columns = slice(prompt - longest, prompt + wanted)

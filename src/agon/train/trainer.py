@@ -59,6 +59,7 @@ from agon.train.logprob_gap import CheckAtStart, Probe, SamplerWatch, check_samp
 from agon.train.metering import MeteringTrainer
 from agon.train.nonfinite import FiniteWeights, StepGuard
 from agon.train.packing import use_packing
+from agon.train.pooling import pooled
 from agon.train.processes import sharding
 from agon.train.resuming import ResumingTrainer
 from agon.train.scoring import ScoringTrainer
@@ -75,6 +76,7 @@ from agon.train.streams import (
     micro_batches,
     split_rows,
     streams_of,
+    with_values,
 )
 
 T = TypeVar("T")
@@ -247,7 +249,17 @@ class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer):
             lambda: self._sample(problems), lambda duels: self._scored(duels, time.perf_counter() - started)
         )
         self._record(_with_advantages(duels, batches), seconds)
+        if self.method.learns_from == "both":
+            streams, batches = self._pool(streams, batches)
         return self._lay_out(streams, batches)
+
+    def _pool(self, streams: Sequence[Stream], batches: Sequence[Batch]) -> tuple[list[Stream], list[Batch]]:
+        """Each policy's rows and its rival's, weighted; what the weights are goes into the log."""
+        cap = self.args.vllm_importance_sampling_clip_max
+        feeds, joined, figures = pooled(streams, batches, self._score_as, cap, self.accelerator)
+        for name, value in figures.items():
+            self._metrics["train"][name].append(value)
+        return feeds, joined
 
     def _sample(self, problems: Sequence[Problem]) -> list[list[Duel]]:
         """Play the duels of a round under the policies as they are now."""
@@ -311,7 +323,7 @@ class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer):
                 batch: Batch = self._generate_and_score_completions(rows)
         finally:
             self._playing, self.num_generations = None, self.args.num_generations
-        return batch
+        return with_values(stream, batch, self.scale_rewards)
 
     @staticmethod
     def _rollouts(prompts: Sequence[str], trainer: "AgonTrainer") -> dict[str, Any]:

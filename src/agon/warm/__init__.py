@@ -1,0 +1,1 @@
+"""Warming up: a base without a thinking mode is taught to speak a dialect, from its own right solutions."""

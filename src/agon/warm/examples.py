@@ -1,0 +1,176 @@
+"""From a right solution to an example of the dialect: private reasoning, a summary without the answer, the answer.
+
+Plain functions. An example is kept only if the dialect's own rules find it well formed, find the answer in it,
+and find no answer in what a rival would be shown of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agon.engines.protocol import derive_seed
+from agon.game.answers import last_box
+from agon.game.dialects import Dialect, dialect
+from agon.game.markup import before_answer, boxes, count_answer_tags, fences
+from agon.game.problem import Problem
+from agon.game.prompts import Message
+from agon.game.transcript import leaks, split
+
+# What the base is asked for a summary in its own words.
+SUMMARISE = {
+    "math": (
+        "{problem}\n\nThis is a solution:\n\n{solution}\n\nSay in two or three short sentences how the solution "
+        "goes: what is computed from what, and in which order. Do not give the final answer."
+    ),
+    "code": (
+        "{problem}\n\nThis is a solution:\n\n{solution}\n\nSay in two or three short sentences how the solution "
+        "goes and why it works. Do not write any code."
+    ),
+}
+SUMMARY_TOKENS = 160
+LONGEST_SUMMARY = 800  # characters
+MOST_LINES = 6
+
+
+@dataclass(frozen=True)
+class Solution:
+    """One attempt at a problem in the base's own dialect."""
+
+    problem: Problem
+    number: int
+    text: str
+    correct: bool
+    usable: bool  # well formed and not cut off
+
+    @property
+    def key(self) -> str:
+        return f"{self.problem.id}/{self.number}"
+
+
+@dataclass(frozen=True)
+class Example:
+    """What is taught: the text that follows a prompt. `shown` is another's attempt for a challenger."""
+
+    problem: Problem
+    completion: str
+    shown: str | None = None
+
+
+def answer_of(solution: Solution, own: str) -> str | None:
+    """The answer of a solution as it is written in an answer block."""
+    found = split(solution.text, own, solution.problem.domain).answer
+    if found is None:
+        return None
+    return (
+        f"```python\n{found.strip()}\n```" if solution.problem.domain == "code" else last_box(found).strip()
+    )
+
+
+def reasoning(solution: Solution, kind: Dialect) -> str:
+    """The solution as private reasoning: boxes are opened, the dialect's marks are taken out."""
+    text, kept, at = solution.text, [], 0
+    for box in boxes(text):
+        kept += [text[at : box.start], box.content]
+        at = box.end
+    said = "".join([*kept, text[at:]])
+    for mark in (kind.opens, kind.closes):
+        said = said.replace(mark, "")
+    return before_answer(said).strip()
+
+
+def summary_prompt(solution: Solution, kind: Dialect) -> list[Message]:
+    """What the base is asked for a summary."""
+    asked = SUMMARISE[solution.problem.domain]
+    said = asked.replace("{problem}", solution.problem.prompt.strip())
+    return [{"role": "user", "content": said.replace("{solution}", reasoning(solution, kind))}]
+
+
+def accepted(summary: str, solution: Solution, answer: str) -> bool:
+    """Whether a summary says something, and neither the answer nor markup of its own."""
+    text = summary.strip()
+    if not text or len(text) > LONGEST_SUMMARY or "<" in text or any(boxes(text)) or any(fences(text)):
+        return False
+    return not _tells(text, solution.problem, answer) and count_answer_tags(text) == (0, 0)
+
+
+def plain_lines(solution: Solution, answer: str) -> str:
+    """Lines of the solution that do not say the answer: what stands for a summary where there is none."""
+    blocks = [solution.text[block.start : block.end] for block in fences(solution.text)]
+    text = solution.text
+    for block in blocks:
+        text = text.replace(block, "")
+    lines = [line.strip() for line in text.splitlines() if line.strip() and "<" not in line]
+    fine = [line for line in lines if not any(boxes(line)) and not _tells(line, solution.problem, answer)]
+    return "\n".join(fine[:MOST_LINES])[:LONGEST_SUMMARY].strip()
+
+
+def _tells(text: str, problem: Problem, answer: str) -> bool:
+    """Whether a text has the answer in it, as the gold writes it or as the solution does."""
+    if problem.domain == "code":
+        return "```" in text
+    return any(leaks(text, each) for each in (problem.answer or "", answer) if each)
+
+
+def completion(solution: Solution, summary: str, answer: str, kind: Dialect, prefilled: bool) -> str | None:
+    """The taught text, or None if the dialect does not find in it what was put there."""
+    # Gemma labels its channel on the opening line.
+    label = "thought\n" if kind.opens == "<|channel>" else "\n"
+    private = f"{kind.opens}{label}{reasoning(solution, kind)}\n{kind.closes}"
+    text = f"{private}\n{summary}\n<answer>{answer}</answer>"
+    found = split(text, kind.name, solution.problem.domain)
+    if not found.well_formed or not found.answer or not found.shown():
+        return None
+    if _tells(found.shown(), solution.problem, answer):
+        return None
+    return text.removeprefix(kind.opens) if prefilled else text
+
+
+def build(
+    solutions: Sequence[Solution],
+    summaries: dict[str, str],
+    own: str,
+    wanted: str,
+    prefilled: bool,
+    per_problem: int,
+) -> tuple[list[Example], dict[str, int]]:
+    """The examples that these solutions give, drafts and challenges, and how they came about.
+
+    `summaries` has the base's own words by solution, where there are any. A challenge shows another attempt
+    at the same problem, right or wrong as it comes, so that reading is taught without copying.
+    """
+    kind, counts = dialect(wanted), {"own_words": 0, "lines": 0, "unusable": 0, "challenges": 0}
+    by_problem: dict[str, list[Solution]] = {}
+    for solution in solutions:
+        by_problem.setdefault(solution.problem.id, []).append(solution)
+    examples: list[Example] = []
+    for attempts in by_problem.values():
+        made = 0
+        for solution in attempts:
+            if made == per_problem or not (solution.correct and solution.usable):
+                continue
+            answer = answer_of(solution, own) or ""
+            said = summaries.get(solution.key, "").strip()
+            by = "own_words" if accepted(said, solution, answer) else "lines"
+            summary = said if by == "own_words" else plain_lines(solution, answer)
+            text = completion(solution, summary, answer, kind, prefilled) if summary and answer else None
+            if text is None:
+                counts["unusable"] += 1
+                continue
+            made += 1
+            counts[by] += 1
+            examples.append(Example(solution.problem, text))
+            shown = _attempt(solution, attempts, summaries, own)
+            if shown:
+                counts["challenges"] += 1
+                examples.append(Example(solution.problem, text, shown))
+    return examples, counts
+
+
+def _attempt(reader: Solution, attempts: Sequence[Solution], summaries: dict[str, str], own: str) -> str:
+    """What a challenger is shown of another attempt at its problem."""
+    others = [each for each in attempts if each.number != reader.number and each.usable]
+    if not others:
+        return ""
+    other = others[derive_seed("attempt", reader.key) % len(others)]
+    answer = answer_of(other, own) or ""
+    said = summaries.get(other.key, "").strip()
+    return said if accepted(said, other, answer) else plain_lines(other, answer)

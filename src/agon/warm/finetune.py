@@ -1,0 +1,118 @@
+"""Supervised fine-tuning of a base on examples of a dialect, by TRL's `SFTTrainer`, into a plain model folder.
+
+A LoRA adapter is trained over the base in float32 and merged into it, so that whatever loads a model loads the
+result. Only completions are learned, not prompts.
+"""
+
+import shutil
+import tempfile
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from datasets import Dataset
+from peft import LoraConfig
+from transformers import AutoConfig, PrinterCallback
+from trl import SFTConfig, SFTTrainer
+
+from agon.embedded import model_path
+from agon.engines.chat import Chat
+from agon.policies import target_modules
+from agon.runs.files import sync_tree
+from agon.runs.settings import RunSettings
+from agon.warm.examples import Example
+from agon.warm.request import WarmRequest
+
+IGNORED = -100  # a label that no loss counts
+ROWS = 8  # of a micro-batch
+
+
+def rows_of(examples: Sequence[Example], chat: Chat) -> list[dict[str, list[int]]]:
+    """Examples as tokens, prompts by the same chat that will sample; labels where something is learned."""
+    prompts = chat.encode_all(
+        [
+            chat.plain(each.problem) if each.shown is None else chat.challenge(each.problem, each.shown)
+            for each in examples
+        ]
+    )
+    written = [each.completion + chat.tokenizer.eos_token for each in examples]
+    completions = chat.tokenizer(written, add_special_tokens=False)["input_ids"]
+    return [
+        {"input_ids": [*prompt, *completion], "labels": [IGNORED] * len(prompt) + list(completion)}
+        for prompt, completion in zip(prompts, completions, strict=True)
+    ]
+
+
+def finetune(settings: RunSettings, examples: Sequence[Example], chat: Chat, request: WarmRequest) -> float:
+    """Train on the examples and write the model into the request's folder; returns the last loss."""
+    cuda = torch.cuda.is_available()
+    base = settings.load_base(torch.float32, device_map="auto" if cuda else None)
+    rows = min(ROWS, request.batch)
+    with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=UserWarning)
+        trainer = SFTTrainer(
+            base,
+            args=SFTConfig(
+                output_dir=scratch,
+                num_train_epochs=request.epochs,
+                learning_rate=request.learning_rate,
+                lr_scheduler_type="linear",
+                warmup_steps=0.1,
+                per_device_train_batch_size=rows,
+                gradient_accumulation_steps=max(1, request.batch // rows),
+                gradient_checkpointing=cuda,
+                bf16=cuda and torch.cuda.is_bf16_supported(),
+                use_cpu=not cuda,
+                max_length=None,
+                save_strategy="no",
+                report_to="none",
+                logging_steps=1,
+                disable_tqdm=True,
+                seed=request.seed,
+                dataloader_pin_memory=cuda,
+            ),
+            train_dataset=Dataset.from_list(rows_of(examples, chat)),
+            processing_class=chat.tokenizer,
+            peft_config=LoraConfig(
+                r=request.rank,
+                lora_alpha=2 * request.rank,
+                target_modules=target_modules(base.config),
+                task_type="CAUSAL_LM",
+            ),
+        )
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+        losses = [line["loss"] for line in trainer.state.log_history if "loss" in line]
+        merged = trainer.model.merge_and_unload()
+    dtype = AutoConfig.from_pretrained(
+        model_path(request.model), trust_remote_code=settings.trust_remote_code
+    ).dtype
+    _save(merged.to(dtype or torch.float32), chat, request)
+    return float(losses[-1])
+
+
+def _save(model: Any, chat: Chat, request: WarmRequest) -> None:
+    """The whole model in one step: a folder that was cut off never looks like a model."""
+    fresh = request.folder / "warm" / "model.new"
+    shutil.rmtree(fresh, ignore_errors=True)
+    model.save_pretrained(str(fresh))
+    tokenizer = chat.tokenizer
+    template = tokenizer.chat_template
+    tokenizer.chat_template = marked(template, request)
+    try:
+        tokenizer.save_pretrained(str(fresh))
+    finally:
+        tokenizer.chat_template = template
+    sync_tree(fresh)
+    # The configuration is what makes a folder a model: it comes last.
+    for path in sorted(fresh.iterdir(), key=lambda path: path.name == "config.json"):
+        path.replace(request.folder / path.name)
+    fresh.rmdir()
+
+
+def marked(template: Any, request: WarmRequest) -> Any:
+    """A chat template with a comment that names the dialect's marks: that is how a dialect is recognised."""
+    if not isinstance(template, str) or request.kind.opens in template:
+        return template
+    return f"{{#- Writes {request.kind.opens} … {request.kind.closes}, a summary, an answer block. -#}}{template}"
