@@ -1,6 +1,7 @@
 """A sweep: one folder with the runs of its cells and where each of them is.
 
     sweep.yaml           the sweep as it was asked for, and its cells in their order
+    GROUP.recipe.yaml    the options that the cells of a group share, as they were when the sweep began
     NAME/                the run of a cell, or the evaluations of the untrained model
     NAME.state.json      the stage it is in and, once it has failed, the sentence that says why
     NAME.log             what its stages wrote to standard error
@@ -41,11 +42,18 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellState:
-    """Where a cell is: its state, the stage it is in or failed in, and why it failed."""
+    """Where a cell is: its state, the stage it is in or failed in, and why it failed.
+
+    `spent` are the seconds that earlier attempts have spent in the stage, `since` is when the present one began;
+    `job` is its number in the queue of a cluster.
+    """
 
     state: str = WAITING
     stage: str = ""
     error: str = ""
+    spent: float = 0.0
+    since: float = 0.0
+    job: str = ""
 
 
 def is_sweep(folder: str | Path) -> bool:
@@ -79,6 +87,33 @@ class SweepFolder:
 
     def write_state(self, cell: Cell, state: CellState) -> None:
         write_json(self._state_file(cell), asdict(state))
+
+    def recipe(self, group: str) -> Path:
+        """The options that the cells of a group share, as a recipe."""
+        return self.folder / f"{group}.recipe.yaml"
+
+    def read_recipe(self, group: str) -> dict[str, Any]:
+        """The same; empty before the sweep has begun."""
+        path = self.recipe(group)
+        try:
+            found = yaml.safe_load(path.read_text("utf-8")) if path.exists() else {}
+        except (OSError, ValueError, yaml.YAMLError):
+            found = None
+        if not isinstance(found, dict):
+            raise InputError(f"{path} is not a recipe: restore it, or begin another sweep.")
+        return found
+
+    def write_recipe(self, group: str, options: dict[str, Any]) -> None:
+        write_text(self.recipe(group), yaml.safe_dump(options, sort_keys=False, allow_unicode=True))
+
+    def lock(self, cell: Cell) -> Path:
+        """Whoever works on a cell owns this folder (`agon.runs.lock`), on whichever machine."""
+        return self.folder / ".cells" / cell.name
+
+    def files(self, cell: Cell) -> list[Path]:
+        """All that there is of a cell."""
+        named = [self.folder / cell.name, self._state_file(cell), self.log(cell)]
+        return [*(path for path in named if path.exists()), *sorted(self.folder.glob(f"{cell.name}.*.out"))]
 
     def log(self, cell: Cell) -> Path:
         return self.folder / f"{cell.name}.log"
