@@ -4,8 +4,12 @@ Every method makes `num_generations` rollouts of a problem (N drafts and N chall
 a difference comes from an override.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from agon.errors import InputError
@@ -14,6 +18,8 @@ from agon.lab.sweep.cells import options_of
 from agon.planning.recipe_plan import training_problems
 from agon.reports.tables import Table
 from agon.runs.sweep_folder import Cell
+from agon.tasks import load_task
+from agon.tasks.load import split_path
 from agon.train.option_table import defaults
 
 
@@ -49,10 +55,7 @@ def budget(options: Mapping[str, Any]) -> Budget:
     """The budget of a training with these options."""
     o = {**defaults(), **options}
     task = str(o["task"])
-    try:
-        problems: int | None = training_problems(task)
-    except (InputError, KeyError):
-        problems = None
+    problems = _problems(task, o["task_path"], int(o["task_seed"]))
     per_step = o["per_device_train_batch_size"] * o["gradient_accumulation_steps"] / o["num_generations"]
     passes: float | None = float(o["num_train_epochs"])
     steps = None if problems is None else max(1, int(problems * float(o["num_train_epochs"]) / per_step))
@@ -67,6 +70,17 @@ def budget(options: Mapping[str, Any]) -> Budget:
         cap=int(o["max_completion_length"]),
         steps=steps,
     )
+
+
+@cache
+def _problems(task: str, path: str | None, seed: int) -> int | None:
+    """How many problems a task trains on, if that is known without the Hub and without code of somebody's own."""
+    with suppress(InputError, KeyError):
+        return training_problems(task)
+    with suppress(InputError, OSError):
+        if Path(os.path.expanduser(split_path(task)[0])).exists():
+            return len(load_task(task, path=path, seed=seed).problems("train"))
+    return None
 
 
 def budgets(sweep: Sweep, cells: Sequence[Cell]) -> dict[str, dict[str, Budget]]:

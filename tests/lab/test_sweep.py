@@ -1,0 +1,184 @@
+"""A sweep of three methods and two seeds is killed, goes on, loses a folder and has a cell crash."""
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agon.cli import main
+from agon.runs.folder import Run
+from agon.runs.lock import owner_of
+from agon.runs.sweep_folder import DONE, FAILED, RUNNING, CellState
+from tests.lab.sweeping import STEPS, Sweeping
+
+METHODS, SEEDS = ("grpo", "coop", "agon"), (0, 1)
+NAMES = [f"{method}-s{seed}" for seed in SEEDS for method in METHODS]
+CRASHED = "coop-s1"
+
+
+@dataclass
+class Story:
+    """What was seen of the sweep at each turn of its life."""
+
+    sweeping: Sweeping
+    at_kill: dict[str, int] = field(default_factory=dict)  # steps of each cell when the sweep was killed
+    before: dict[str, int] = field(default_factory=dict)  # when the adapters of finished cells were written
+    resumed: int = 0
+    states: dict[str, CellState] = field(default_factory=dict)  # after the sweep in which a cell crashed
+    resumed_said: str = ""
+    mended: int = 0
+
+    def run(self, name: str) -> Run:
+        return self.sweeping.folder.run(self.sweeping.cell(name))
+
+    def written(self) -> dict[str, int]:
+        """When the adapters of the finished cells were written."""
+        files = {name: self.run(name).adapters_manifest for name in NAMES}
+        return {name: path.stat().st_mtime_ns for name, path in files.items() if path.exists()}
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    sweeping = Sweeping(tmp_path_factory.mktemp("sweep"))
+    sweeping.write(
+        methods=list(METHODS), seeds=2, evaluate={"samples": 2, "options": {"limit": 2, "temperature": 0.9}}
+    )
+    told = Story(sweeping)
+    folder = sweeping.folder
+
+    def trained(name: str) -> int:
+        return len(told.run(name).read_metrics())
+
+    # Killed in the middle: one cell has trained, another one is at it.
+    child = sweeping.start("--parallel", "2")
+    sweeping.until(folder.folder.joinpath("sweep.yaml").exists, "the sweep to begin")
+    sweeping.until(
+        lambda: "train" in told.run("grpo-s0").read_times() and 1 <= trained("coop-s0") < STEPS,
+        "a cell that trains",
+    )
+    os.kill(child.pid, signal.SIGKILL)
+    sweeping.until(lambda: child.poll() is not None, "the sweep to die")
+    told.at_kill = {name: trained(name) for name in NAMES}
+    told.before = told.written()
+
+    # It goes on, and one cell is made to crash.
+    child = sweeping.start("--parallel", "2")
+    crashed = told.run(CRASHED)
+    sweeping.until(lambda: trained(CRASHED) >= 1 and bool(owner_of(crashed.folder)), "the cell to train")
+    os.kill(owner_of(crashed.folder)["pid"], signal.SIGKILL)
+    sweeping.until(lambda: child.poll() is not None, "the sweep to end")
+    told.resumed = child.poll() or 0
+    told.states = {name: folder.state(sweeping.cell(name)) for name in NAMES}
+    told.resumed_said = sweeping.said()
+    told.mended = sweeping.run()
+    return told
+
+
+def test_a_sweep_that_was_killed_goes_on_where_its_cells_were(story: Story) -> None:
+    assert 0 < sum(story.at_kill.values()) < STEPS * len(NAMES)
+    assert "grpo-s0" in story.before
+    for name in NAMES:
+        steps = [line["step"] for line in story.run(name).read_metrics() if "loss" in line]
+        assert steps == list(range(1, STEPS + 1)), name
+        assert story.run(name).finished()
+    # What had finished before was not trained again.
+    assert {name: story.written()[name] for name in story.before} == story.before
+
+
+def test_a_cell_that_crashes_is_reported_and_stops_no_other(story: Story) -> None:
+    assert story.resumed == 1
+    crashed = story.states[CRASHED]
+    assert (crashed.state, crashed.stage) == (FAILED, "train")
+    assert "SIGKILL" in crashed.error
+    assert {state.state for name, state in story.states.items() if name != CRASHED} == {DONE}
+    assert f"{CRASHED}: failed in train: It was ended by SIGKILL" in story.resumed_said
+
+
+def test_a_cell_that_failed_is_tried_again_and_the_sweep_ends_well(story: Story) -> None:
+    assert story.mended == 0
+    assert story.sweeping.folder.state(story.sweeping.cell(CRASHED)).state == DONE
+
+
+def test_every_cell_is_an_ordinary_run_with_its_own_method_and_seed(story: Story) -> None:
+    for name in NAMES:
+        run = story.run(name)
+        config = run.read_config()
+        assert f"{config['method']}-s{config['seed']}" == name
+        assert config["final_evaluation"] == 0
+        (evaluated,) = run.evaluated("test")
+        result = evaluated.read_result()
+        assert (result["n"], result["samples"]) == (2, 2)
+        assert set(run.read_times()) == {"train", "test"}
+
+
+def test_only_the_cell_whose_folder_was_deleted_is_made_again(story: Story, tmp_path: Path) -> None:
+    place = copied(story, tmp_path)
+    before = {name: manifest(place, name).stat().st_mtime_ns for name in NAMES}
+    shutil.rmtree(place.folder.folder / "agon-s0")
+    assert place.run() == 0
+    after = {name: manifest(place, name).stat().st_mtime_ns for name in NAMES}
+    assert {name for name in NAMES if before[name] != after[name]} == {"agon-s0"}
+    # The same seed gives the same policies.
+    old, new = (Run(each / "agon-s0").adapters_manifest for each in (story.sweeping.folder.folder, place.folder.folder))
+    assert json.loads(new.read_text()) == json.loads(old.read_text())
+
+
+def test_sigterm_lets_the_cells_save_and_the_same_command_goes_on(story: Story, tmp_path: Path) -> None:
+    place = copied(story, tmp_path)
+    shutil.rmtree(place.folder.folder / "agon-s1")
+    child = place.start()
+    run = place.folder.run(place.cell("agon-s1"))
+    place.until(lambda: len(run.read_metrics()) >= 1, "a step")
+    os.kill(child.pid, signal.SIGTERM)
+    place.until(lambda: child.poll() is not None, "the sweep to stop")
+    assert child.poll() == 143
+    kept = run.newest_step()
+    assert 1 <= kept == len(run.read_metrics())
+    assert place.folder.state(place.cell("agon-s1")).state == ("waiting" if kept < STEPS else DONE)
+    assert not owner_of(run.folder)
+    assert "the same command goes on" in place.said()
+    assert place.run() == 0
+    assert [line["step"] for line in run.read_metrics()] == list(range(1, STEPS + 1))
+
+
+def test_the_status_says_where_every_cell_is(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(story.sweeping.folder.folder)
+    assert main(["sweep", "--status", folder, "--json"]) == 0
+    rows = {row["cell"]: row for row in json.loads(capsys.readouterr().out)}
+    assert list(rows) == NAMES
+    for row in rows.values():
+        assert (row["state"], row["step"], row["steps"], row["error"]) == (DONE, STEPS, STEPS, "")
+        assert 0 <= row["right"] <= 1
+        assert row["seconds"] == pytest.approx(sum(row["times"].values()))
+    assert main(["sweep", folder, "--status"]) == 0
+    said = capsys.readouterr().out
+    assert "6 cells: 6 done" in said
+    assert "agon-s1" in said
+
+
+def test_a_sweep_has_one_owner(story: Story, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from agon.runs.lock import owned
+
+    with owned(story.sweeping.folder.folder, "sweep"):
+        place = Sweeping(story.sweeping.place)
+        assert place.run() == 2
+    assert "The sweep" in place.said()
+    assert "is in use by process" in place.said()
+
+
+def copied(story: Story, tmp_path: Path) -> Sweeping:
+    """The finished sweep in another folder, with the files it was made from."""
+    shutil.copytree(story.sweeping.folder.folder, tmp_path / "out")
+    for name in ("sweep.yaml", "recipe.yaml"):
+        shutil.copy(story.sweeping.place / name, tmp_path / name)
+    return Sweeping(tmp_path)
+
+
+def manifest(place: Sweeping, name: str) -> Path:
+    return place.folder.run(place.cell(name)).adapters_manifest
