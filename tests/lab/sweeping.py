@@ -24,7 +24,7 @@ from agon.runs.sweep_folder import Cell, SweepFolder
 from tests.evaluate.tiny import save_base, save_problems, zero_or_one
 
 torch.set_num_threads(1)
-STEPS = 4
+STEPS = 3
 DEADLINE_S = 120.0
 
 
@@ -103,7 +103,12 @@ class Sweeping:
             save_problems(problems)
             with problems.open("a") as file:
                 for problem in zero_or_one(64)[48:]:
-                    row = {"id": problem.id, "problem": problem.prompt, "answer": problem.answer, "split": "train"}
+                    row = {
+                        "id": problem.id,
+                        "problem": problem.prompt,
+                        "answer": problem.answer,
+                        "split": "train",
+                    }
                     file.write(json.dumps(row) + "\n")
         recipe = {
             "model": str(base),
@@ -152,7 +157,7 @@ class Sweeping:
         deadline = time.monotonic() + DEADLINE_S
         while not happened():
             assert time.monotonic() < deadline, f"waited for {what} in vain: {self.said()}"
-            time.sleep(0.01)
+            time.sleep(0.03)
 
     def said(self) -> str:
         logs = [path.read_text() for path in sorted(self.place.glob("said.*"))]

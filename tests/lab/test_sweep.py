@@ -4,22 +4,19 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agon.cli import main
 from agon.runs.folder import Run
-from agon.runs.lock import owner_of
-from agon.runs.sweep_folder import DONE, FAILED, RUNNING, CellState
+from agon.runs.lock import owned, owner_of
+from agon.runs.sweep_folder import DONE, FAILED, WAITING, CellState
 from tests.lab.sweeping import STEPS, Sweeping
 
 METHODS, SEEDS = ("grpo", "coop", "agon"), (0, 1)
 NAMES = [f"{method}-s{seed}" for seed in SEEDS for method in METHODS]
-CRASHED = "coop-s1"
+CRASHED, DELETED = "coop-s1", "agon-s0"
 
 
 @dataclass
@@ -29,13 +26,18 @@ class Story:
     sweeping: Sweeping
     at_kill: dict[str, int] = field(default_factory=dict)  # steps of each cell when the sweep was killed
     before: dict[str, int] = field(default_factory=dict)  # when the adapters of finished cells were written
-    resumed: int = 0
-    states: dict[str, CellState] = field(default_factory=dict)  # after the sweep in which a cell crashed
-    resumed_said: str = ""
-    mended: int = 0
+    resumed: int = 0  # the exit code of the sweep in which a cell crashed
+    states: dict[str, CellState] = field(default_factory=dict)  # after it
+    said: str = ""
+    whole: dict[str, int] = field(default_factory=dict)  # as `before`, before a folder was deleted
+    policies: str = ""  # the hashes of the policies that were deleted
+    stopped: int = 0  # the exit code after SIGTERM
+    kept: tuple[int, int] = (0, 0)  # the newest checkpoint and the last recorded step after it
+    left: CellState = field(default_factory=CellState)
+    ended: int = 1
 
     def run(self, name: str) -> Run:
-        return self.sweeping.folder.run(self.sweeping.cell(name))
+        return Run(self.sweeping.folder.folder / name)
 
     def written(self) -> dict[str, int]:
         """When the adapters of the finished cells were written."""
@@ -75,8 +77,20 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     sweeping.until(lambda: child.poll() is not None, "the sweep to end")
     told.resumed = child.poll() or 0
     told.states = {name: folder.state(sweeping.cell(name)) for name in NAMES}
-    told.resumed_said = sweeping.said()
-    told.mended = sweeping.run()
+    told.said = sweeping.said()
+
+    # A folder is deleted, and SIGTERM comes while its cell is made again.
+    told.whole = told.written()
+    told.policies = told.run(DELETED).adapters_manifest.read_text()
+    shutil.rmtree(told.run(DELETED).folder)
+    child = sweeping.start()
+    sweeping.until(lambda: trained(DELETED) >= 1, "a step of the deleted cell")
+    os.kill(child.pid, signal.SIGTERM)
+    sweeping.until(lambda: child.poll() is not None, "the sweep to stop")
+    told.stopped = child.poll() or 0
+    told.kept = told.run(DELETED).newest_step(), trained(DELETED)
+    told.left = folder.state(sweeping.cell(DELETED))
+    told.ended = sweeping.run()
     return told
 
 
@@ -97,12 +111,25 @@ def test_a_cell_that_crashes_is_reported_and_stops_no_other(story: Story) -> Non
     assert (crashed.state, crashed.stage) == (FAILED, "train")
     assert "SIGKILL" in crashed.error
     assert {state.state for name, state in story.states.items() if name != CRASHED} == {DONE}
-    assert f"{CRASHED}: failed in train: It was ended by SIGKILL" in story.resumed_said
+    assert f"{CRASHED}: failed in train: It was ended by SIGKILL" in story.said
 
 
-def test_a_cell_that_failed_is_tried_again_and_the_sweep_ends_well(story: Story) -> None:
-    assert story.mended == 0
+def test_only_what_failed_or_was_deleted_is_made_again(story: Story) -> None:
+    assert story.ended == 0
     assert story.sweeping.folder.state(story.sweeping.cell(CRASHED)).state == DONE
+    after = story.written()
+    assert {name for name in NAMES if story.whole.get(name) != after[name]} == {CRASHED, DELETED}
+    # The same seed gives the same policies, interrupted or not.
+    assert story.run(DELETED).adapters_manifest.read_text() == story.policies
+
+
+def test_sigterm_lets_the_cells_save_and_the_same_command_goes_on(story: Story) -> None:
+    assert story.stopped == 143
+    kept, recorded = story.kept
+    assert 1 <= kept == recorded
+    assert story.left.state == WAITING
+    assert story.left.spent > 0
+    assert "every cell has kept what it had, and the same command goes on" in story.sweeping.said()
 
 
 def test_every_cell_is_an_ordinary_run_with_its_own_method_and_seed(story: Story) -> None:
@@ -115,36 +142,6 @@ def test_every_cell_is_an_ordinary_run_with_its_own_method_and_seed(story: Story
         result = evaluated.read_result()
         assert (result["n"], result["samples"]) == (2, 2)
         assert set(run.read_times()) == {"train", "test"}
-
-
-def test_only_the_cell_whose_folder_was_deleted_is_made_again(story: Story, tmp_path: Path) -> None:
-    place = copied(story, tmp_path)
-    before = {name: manifest(place, name).stat().st_mtime_ns for name in NAMES}
-    shutil.rmtree(place.folder.folder / "agon-s0")
-    assert place.run() == 0
-    after = {name: manifest(place, name).stat().st_mtime_ns for name in NAMES}
-    assert {name for name in NAMES if before[name] != after[name]} == {"agon-s0"}
-    # The same seed gives the same policies.
-    old, new = (Run(each / "agon-s0").adapters_manifest for each in (story.sweeping.folder.folder, place.folder.folder))
-    assert json.loads(new.read_text()) == json.loads(old.read_text())
-
-
-def test_sigterm_lets_the_cells_save_and_the_same_command_goes_on(story: Story, tmp_path: Path) -> None:
-    place = copied(story, tmp_path)
-    shutil.rmtree(place.folder.folder / "agon-s1")
-    child = place.start()
-    run = place.folder.run(place.cell("agon-s1"))
-    place.until(lambda: len(run.read_metrics()) >= 1, "a step")
-    os.kill(child.pid, signal.SIGTERM)
-    place.until(lambda: child.poll() is not None, "the sweep to stop")
-    assert child.poll() == 143
-    kept = run.newest_step()
-    assert 1 <= kept == len(run.read_metrics())
-    assert place.folder.state(place.cell("agon-s1")).state == ("waiting" if kept < STEPS else DONE)
-    assert not owner_of(run.folder)
-    assert "the same command goes on" in place.said()
-    assert place.run() == 0
-    assert [line["step"] for line in run.read_metrics()] == list(range(1, STEPS + 1))
 
 
 def test_the_status_says_where_every_cell_is(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,23 +159,7 @@ def test_the_status_says_where_every_cell_is(story: Story, capsys: pytest.Captur
     assert "agon-s1" in said
 
 
-def test_a_sweep_has_one_owner(story: Story, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from agon.runs.lock import owned
-
+def test_a_sweep_has_one_owner(story: Story) -> None:
     with owned(story.sweeping.folder.folder, "sweep"):
-        place = Sweeping(story.sweeping.place)
-        assert place.run() == 2
-    assert "The sweep" in place.said()
-    assert "is in use by process" in place.said()
-
-
-def copied(story: Story, tmp_path: Path) -> Sweeping:
-    """The finished sweep in another folder, with the files it was made from."""
-    shutil.copytree(story.sweeping.folder.folder, tmp_path / "out")
-    for name in ("sweep.yaml", "recipe.yaml"):
-        shutil.copy(story.sweeping.place / name, tmp_path / name)
-    return Sweeping(tmp_path)
-
-
-def manifest(place: Sweeping, name: str) -> Path:
-    return place.folder.run(place.cell(name)).adapters_manifest
+        assert story.sweeping.run() == 2
+    assert f"The sweep '{story.sweeping.folder.folder}' is in use by process" in story.sweeping.said()

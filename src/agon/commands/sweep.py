@@ -49,7 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seeds", nargs="+", type=whole(0), default=[], metavar="N", help="how many, from 0; several: these"
     )
     parser.add_argument("--on", default="local", help="local (default), slurm or ray")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="the sweep's folder; sweeps/NAME otherwise")
+    parser.add_argument(
+        "--output", type=Path, metavar="DIR", help="the sweep's folder; sweeps/NAME otherwise"
+    )
     parser.add_argument(
         "--parallel", type=whole(1), metavar="N", help="cells at a time; one for each GPU otherwise"
     )
@@ -129,7 +131,9 @@ def _look(arguments: argparse.Namespace) -> int:
     from agon.runs.sweep_folder import SweepFolder
 
     if arguments.rest:
-        raise InputError(f"'{arguments.rest[0]}' is an option of a sweep that runs, not of --status or --pack.")
+        raise InputError(
+            f"'{arguments.rest[0]}' is an option of a sweep that runs, not of --status or --pack."
+        )
     if arguments.target is None:
         word = "--status" if arguments.status else "--pack"
         raise InputError(f"{word} needs the folder of a sweep: agon sweep {word} DIR.")
@@ -161,7 +165,9 @@ def _announce(made: "Plan", as_json: bool) -> None:
 
     left = len(made.unfinished())
     if not as_json:
-        say(f"{len(made.cells)} cells in {made.folder.folder}, {left} of them to do, on {made.on}", flush=True)
+        say(
+            f"{len(made.cells)} cells in {made.folder.folder}, {left} of them to do, on {made.on}", flush=True
+        )
         print_rich(parity_table(made.budgets))
     for warning in made.warnings:
         say(f"agon: warning: {warning}", file=sys.stderr)

@@ -92,7 +92,9 @@ def read_sweep(
         "seeds": list(seeds) or content.get("seeds", 1),
         "controls": content.get("controls", False),
     }
-    groups = tuple(_group(entry, chosen, shared, given, where, bool(methods), bool(seeds)) for entry in entries)
+    groups = tuple(
+        _group(entry, chosen, shared, given, where, bool(methods), bool(seeds)) for entry in entries
+    )
     names = [group.name.casefold() for group in groups]
     for group in groups:
         if names.count(group.name.casefold()) > 1:
@@ -100,9 +102,9 @@ def read_sweep(
                 f"Two cells of {where} would have one name: two recipes are called '{group.name}'; give each a "
                 "name of its own."
             )
-    overrides = _overrides(content.get("overrides"), groups, where)
+    overrides = _overrides(content.get("overrides"), groups, where, bool(methods))
     places = {name: _mapping(content.get(name), f"{name} in {where}") for name in ("slurm", "ray")}
-    name = content.get("name") or (Path(target).stem if target else groups[0].name)
+    name = content.get("name") or (_stem(target) if target else groups[0].name)
     return Sweep(
         name=_name(name, f"name in {where}"),
         groups=groups,
@@ -173,9 +175,9 @@ def _group(
     controls = entry.get("controls", chosen["controls"])
     if not isinstance(controls, bool):
         raise InputError(f"controls in {where} must be yes or no, not {_shown(controls)}.")
-    stem = Path(recipe).stem if recipe is not None else "default"
+    stem = _stem(recipe) if recipe is not None else "default"
     return Group(
-        name=_name(entry.get("name", re.sub(r"[^\w.+-]", "-", stem)), f"name of a recipe in {where}"),
+        name=_name(entry.get("name", stem), f"name of a recipe in {where}"),
         options=options,
         methods=_methods(own_methods or chosen["methods"] or [usual], where),
         seeds=_seeds(chosen["seeds"] if own_seeds is None else own_seeds, where),
@@ -213,12 +215,16 @@ def _seeds(written: Any, where: str) -> tuple[int, ...]:
     return tuple(written)
 
 
-def _overrides(written: Any, groups: Sequence[Group], where: str) -> dict[str, dict[str, Any]]:
-    """Options of particular methods."""
+def _overrides(
+    written: Any, groups: Sequence[Group], where: str, named_methods: bool
+) -> dict[str, dict[str, Any]]:
+    """Options of particular methods; where the command line names others than the file, some may not be there."""
     found = _mapping(written, f"overrides in {where}")
     known = {name for group in groups for name in group.methods}
     for name in found:
-        if name not in known:
+        if named_methods:
+            method(name)
+        elif name not in known:
             raise unknown(f"method in the overrides of {where}:", str(name), known)
     return {name: _shared(_options(changes, where), where) for name, changes in found.items()}
 
@@ -242,14 +248,24 @@ def _mapping(written: Any, what: str) -> dict[str, Any]:
     if written is None:
         return {}
     if not isinstance(written, dict) or not all(isinstance(key, str) for key in written):
-        raise InputError(f"{what} must be a mapping of options, like `learning_rate: 5.0e-5`; not {_shown(written)}.")
+        raise InputError(
+            f"{what} must be a mapping of options, like `learning_rate: 5.0e-5`; not {_shown(written)}."
+        )
     return dict(written)
 
 
 def _name(written: Any, what: str) -> str:
     if not isinstance(written, str) or not NAME.fullmatch(written):
-        raise InputError(f"{what} must be letters, digits and . + - _, as it names files; not {_shown(written)}.")
+        raise InputError(
+            f"{what} must be letters, digits and . + - _, as it names files; not {_shown(written)}."
+        )
     return written
+
+
+def _stem(path: str) -> str:
+    """A name for files, of a file or of a recipe that comes with the package: qwen3-0.6b-deepmath has a dot."""
+    stem = Path(path).name.removesuffix(".yaml").removesuffix(".yml").removesuffix(".sweep")
+    return re.sub(r"[^\w.+-]", "-", stem)
 
 
 def _shown(value: Any) -> str:

@@ -21,7 +21,9 @@ def expand(sweep: Sweep) -> list[Cell]:
     for cell in cells:
         other = seen.setdefault(cell.name.casefold(), cell)
         if other is not cell:
-            raise InputError(f"Two cells of the sweep would have one name, '{cell.name}': name a recipe otherwise.")
+            raise InputError(
+                f"Two cells of the sweep would have one name, '{cell.name}': name a recipe otherwise."
+            )
     return cells
 
 
@@ -73,7 +75,9 @@ def check(sweep: Sweep, cells: list[Cell], trust_run_code: bool, here: bool) -> 
 def _check_controls(sweep: Sweep, cell: Cell) -> None:
     options = options_of(sweep, cell)
     if "test" not in sweep.evaluation.splits:
-        raise InputError("The untrained model (controls) is evaluated on test, which is not among the splits.")
+        raise InputError(
+            "The untrained model (controls) is evaluated on test, which is not among the splits."
+        )
     if options.get("task_seed"):
         raise InputError(
             f"The untrained model cannot be evaluated on the split of task_seed {options['task_seed']}: `agon eval "

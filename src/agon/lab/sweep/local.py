@@ -1,7 +1,7 @@
 """Cells on this machine: a queue, with one or more cells on a device.
 
-Several cells may share a card. What that takes: engines that are given their memory in bytes (`vllm_kv_cache_bytes`), and
-a few seconds between two starts, since an engine measures the free memory of the card while it starts.
+Several cells may share a card. That takes engines that are given their memory in bytes (`vllm_kv_cache_bytes`), and a
+few seconds between two starts, since an engine measures the free memory of the card while it starts.
 """
 
 import os

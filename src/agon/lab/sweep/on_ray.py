@@ -1,7 +1,7 @@
 """Cells on a Ray cluster, or on this machine through Ray (the extra `ray`): a remote task each.
 
-`num_gpus` and `num_cpus` are those of one cell; a part of a GPU lets several share it. The nodes need this package and a
-file system that they share. A task that Ray cancels, or whose worker dies, lets its cell save.
+`num_gpus` and `num_cpus` are those of one cell; a part of a GPU lets several share it. The nodes need this package and one
+file system. A task that Ray cancels, or whose worker dies, lets its cell save.
 """
 
 import os
@@ -110,10 +110,14 @@ def _check(options: Mapping[str, Any]) -> None:
         if name not in OPTIONS:
             raise unknown("option of ray", name, OPTIONS)
         text = name == "address"
-        if isinstance(value, bool) or not isinstance(value, str if text else (int, float)) or (
-            not text and value < 0
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, str if text else (int, float))
+            or (not text and value < 0)
         ):
-            raise InputError(f"{name} of ray must be {'a text' if text else 'a number of at least 0'}, not {value!r}.")
+            raise InputError(
+                f"{name} of ray must be {'a text' if text else 'a number of at least 0'}, not {value!r}."
+            )
 
 
 def _ray() -> Any:

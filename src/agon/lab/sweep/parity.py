@@ -116,7 +116,9 @@ def parity_table(found: Mapping[str, Mapping[str, Budget]]) -> Table:
             same.setdefault(each, []).append(cell)
         for each, names in same.items():
             figures = (each.problems, each.passes, each.rollouts, each.cap, each.steps, each.all_rollouts)
-            rows.append((group, f"{len(names)} cells" if len(names) > 1 else names[0], *map(_figure, figures)))
+            rows.append(
+                (group, f"{len(names)} cells" if len(names) > 1 else names[0], *map(_figure, figures))
+            )
     head = ("group", "cells", "problems", "passes", "rollouts each", "token cap", "steps", "rollouts in all")
     notes = ["?: only the data can tell."] if any("?" in row for row in rows) else []
     return Table("Budget of the cells", head, tuple(rows), tuple(notes))
@@ -129,4 +131,6 @@ def _few(names: Sequence[str]) -> str:
 def _figure(value: Any) -> str:
     if value is None:
         return "?"
-    return f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    return (
+        f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    )

@@ -91,7 +91,9 @@ def last_sentence(log: Path, start: int, code: int) -> str:
         if line.startswith("agon: "):
             found = line.removeprefix("agon: ")
         elif line.startswith("Traceback (most recent call last)"):
-            after = [each for each in lines[number + 1 :] if each.strip() and not each.startswith((" ", "\t"))]
+            after = [
+                each for each in lines[number + 1 :] if each.strip() and not each.startswith((" ", "\t"))
+            ]
             found = after[0] if after else found
     if code < 0 or not found:
         return f"{ended_by(code)[0].upper()}{ended_by(code)[1:]}{': ' + found if found else '.'}"

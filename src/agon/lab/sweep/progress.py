@@ -33,19 +33,26 @@ class Row:
 
     @property
     def where(self) -> str:
-        return self.state if self.state in (DONE, WAITING) or not self.stage else f"{self.state} in {self.stage}"
+        return (
+            self.state if self.state in (DONE, WAITING) or not self.stage else f"{self.state} in {self.stage}"
+        )
 
 
-def row_of(folder: SweepFolder, cell: Cell) -> Row:
-    """Where a cell is, by what its run and its state say."""
+def steps_of(folder: SweepFolder, cell: Cell) -> int | None:
+    """How many steps a cell has, if its data is known and one process trains it."""
+    recipe = folder.read_recipe(cell.group) if cell.method else {}
+    return budget({**recipe, **cell.options}).steps if recipe else None
+
+
+def row_of(folder: SweepFolder, cell: Cell, steps: int | None = None) -> Row:
+    """Where a cell is, by what its run and its state say; `steps` if they are known."""
     run, state = folder.run(cell), folder.state(cell)
     try:
         times = run.read_times()
         lines = [line for line in run.read_metrics() if "loss" in line][-LAST:]
-        recipe = folder.read_recipe(cell.group) if cell.method else {}
-        steps = budget({**recipe, **cell.options}).steps if recipe else None
+        steps = steps_of(folder, cell) if steps is None else steps
     except InputError as error:
-        times, lines, steps = {}, [], None
+        times, lines = {}, []
         state = type(state)(FAILED, state.stage, str(error))
     right = [line.get("challenge/correct", line.get("draft/correct")) for line in lines]
     known = [value for value in right if value is not None]
@@ -81,7 +88,9 @@ def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def seconds_left(rows: Sequence[Row], parallel: int) -> float | None:
     """An estimate from the cells that are done, or else from the steps of those that train; None before either."""
     done = [row for row in rows if row.state == DONE and row.seconds > 0]
-    training = [row for row in rows if row.state == RUNNING and row.stage == "train" and row.step and row.steps]
+    training = [
+        row for row in rows if row.state == RUNNING and row.stage == "train" and row.step and row.steps
+    ]
 
     def whole(row: Row) -> float | None:
         """What the cell may take in all."""

@@ -78,9 +78,7 @@ def _grants(job: CellJob, parts: frozenset[str]) -> Iterator[str]:
         yield "--trust-run-code"
         return
     saved = job.run.read_config()
-    named = {
-        name: value for name, value in job.typed.items() if name in parts and saved.get(name) == value
-    }
+    named = {name: value for name, value in job.typed.items() if name in parts and saved.get(name) == value}
     for word in option_words(named):
         yield word.replace("_", "-") if word.startswith("--") else word
 
@@ -90,10 +88,18 @@ def _stages(
 ) -> Iterator[tuple[str, list[str]]]:
     evaluation, run = sweep.evaluation, folder.run(cell).folder
     given = list(evaluation.words())
-    path = [] if "path" in evaluation.options or not options.get("task_path") else ["--path", options["task_path"]]
+    path = (
+        []
+        if "path" in evaluation.options or not options.get("task_path")
+        else ["--path", options["task_path"]]
+    )
     if cell.method is None:
         tasks = [options["task"] if name == OWN_TASK else name for name in evaluation.tasks]
-        decoding = {"temperature": "eval_temperature", "top-p": "eval_top_p", "max-tokens": "max_completion_length"}
+        decoding = {
+            "temperature": "eval_temperature",
+            "top-p": "eval_top_p",
+            "max-tokens": "max_completion_length",
+        }
         for name, option in decoding.items():
             if option in options and name.replace("-", "_") not in evaluation.options:
                 given += [f"--{name}", str(options[option])]

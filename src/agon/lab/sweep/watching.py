@@ -67,12 +67,16 @@ class SweepView:
                 self._stages[row.cell] = row.stage
                 self._line(f"{row.cell}: {row.stage}")
         if now - self._printed >= LINE_S:
-            going = [f"{row.cell} {row.stage} {step_of(row)}" for row in self._rows.values() if row.state == RUNNING]
+            going = [
+                f"{row.cell} {row.stage} {step_of(row)}"
+                for row in self._rows.values()
+                if row.state == RUNNING
+            ]
             self._line(f"{self._summary()}; {', '.join(each.strip() for each in going[:4])}")
 
     def ended(self, cell: Cell, state: CellState) -> None:
         """A cell has ended."""
-        self._rows[cell.name] = row = row_of(self._folder, cell)
+        self._rows[cell.name] = row = row_of(self._folder, cell, self._steps(cell))
         if self._live is not None:
             return
         if state.state == DONE:
@@ -86,7 +90,12 @@ class SweepView:
         for cell in self._cells:
             known = self._rows.get(cell.name)
             if everything or known is None or known.state not in (DONE, FAILED):
-                self._rows[cell.name] = row_of(self._folder, cell)
+                self._rows[cell.name] = row_of(self._folder, cell, self._steps(cell))
+
+    def _steps(self, cell: Cell) -> int | None:
+        """Read once: a recipe takes longer to read than all the rest."""
+        known = self._rows.get(cell.name)
+        return known.steps if known is not None else None
 
     def _summary(self) -> str:
         rows = list(self._rows.values())
