@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -198,7 +199,7 @@ def test_a_folder_begun_with_other_options_is_refused_and_more_cells_are_welcome
     with pytest.raises(InputError, match="was begun with another learning_rate for 'default'"):
         planned(here, options={"learning_rate": 1e-5})
     Run(here / "out" / "agon-s0").write_config({"method": "agon"})
-    with pytest.raises(InputError, match="The cell 'agon-s0' of .* was begun with other options"):
+    with pytest.raises(InputError, match=r"The cell 'agon-s0' of .* was begun with other options"):
         planned(here, methods=["agon"], overrides={"agon": {"lora_r": 2}})
 
 
@@ -293,6 +294,16 @@ def test_the_comparison_of_the_results_is_a_sweep_at_its_matched_budget(
     words = dict(job_for(sweep, SweepFolder("x"), agon).stages)["test"]
     assert words[words.index("--vllm-kv-cache-bytes") + 1] == "5000000000"
     assert words[words.index("--task") + 1] == "own,math-500"
+
+
+def test_the_sweep_file_that_the_guide_shows_is_one(here: Path) -> None:
+    page = (ROOT / "docs" / "sweeps.md").read_text("utf-8")
+    (block,) = re.findall(r"```yaml\n(name: rates\n.*?)```", page, re.DOTALL)
+    (here / "shown.yaml").write_text(block)
+    sweep = read_sweep("shown.yaml")
+    made = plan(sweep, here / "out", on="slurm")  # vLLM need not be installed where it is submitted
+    assert len(made.cells) == 9 + 1 + 2
+    assert made.warnings == []
 
 
 def granted(here: Path, saved: dict[str, Any], **job: Any) -> list[str]:

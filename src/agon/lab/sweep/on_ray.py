@@ -1,7 +1,7 @@
 """Cells on a Ray cluster, or on this machine through Ray (the extra `ray`): a remote task each.
 
-`num_gpus` and `num_cpus` are those of one cell; a part of a GPU lets several share it. The nodes need this package and one
-file system. A task that Ray cancels, or whose worker dies, lets its cell save.
+`num_gpus` and `num_cpus` are those of one cell; a part of a GPU lets several share it. The nodes need this package and
+one file system. A task that Ray cancels, or whose worker dies, lets its cell save.
 """
 
 import os
