@@ -357,6 +357,36 @@ def test_parts_of_ones_own_are_evaluated_with_trust_only(
     assert main(["sweep", target, "--dry-run", "--trust-run-code"]) == 0
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        {"name": "../../up", "group": "g", "method": "agon", "seed": 0},
+        {"name": "a", "group": "/etc", "method": "agon", "seed": 0},
+        {"name": "a", "group": "g", "method": "agon", "seed": 0, "options": []},
+        {"name": "a", "other": 1},
+        "a",
+        {"name": 1, "group": "g", "method": "agon", "seed": 0},
+    ],
+)
+def test_a_sweep_that_somebody_else_wrote_names_no_files_outside_itself(
+    cell: Any, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "out").mkdir()
+    written(here / "out" / "sweep.yaml", asked={}, cells=[cell])
+    for words in (["--status"], ["--pack"]):
+        assert main(["sweep", "out", *words]) == 2
+        assert "are not those of a sweep" in capsys.readouterr().err
+    assert sorted(path.name for path in here.iterdir()) == ["out"]
+
+
+@pytest.mark.parametrize("state", ['{"state": 3}', '{"job": []}', '{"more": "x"}', "[]", "no json"])
+def test_a_broken_state_is_one_sentence(state: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_plan(planned(here))
+    (here / "out" / "agon-s0.state.json").write_text(state)
+    assert main(["sweep", "--status", "out"]) == 2
+    assert "agon-s0.state.json" in capsys.readouterr().err
+
+
 def test_cells_share_devices_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, 3")
     assert devices() == ["2", "3"]

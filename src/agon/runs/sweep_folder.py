@@ -10,6 +10,7 @@
 The cells' runs are ordinary ones: whatever reads a run reads them.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from agon.runs.files import read_json, write_json, write_text
 from agon.runs.folder import Run
 
 SWEEP = "sweep.yaml"
+NAME = re.compile(r"\w[\w.+-]*")  # of a sweep, a group or a cell
 WAITING, RUNNING, DONE, FAILED = "waiting", "running", "done", "failed"
 
 
@@ -72,7 +74,16 @@ class SweepFolder:
         return dict(self._read()["asked"])
 
     def cells(self) -> list[Cell]:
-        return [Cell(**entry) for entry in self._read()["cells"]]
+        """The cells in their order; their names are names of files in this folder, and of no other."""
+        entries = self._read()["cells"]
+        try:
+            cells = [Cell(**entry) for entry in entries]
+            fine = all(NAME.fullmatch(cell.name) and NAME.fullmatch(cell.group) for cell in cells)
+        except TypeError:
+            fine = False
+        if not fine or not all(isinstance(cell.options, dict) for cell in cells):
+            raise InputError(f"The cells in {self.folder / SWEEP} are not those of a sweep: restore it.")
+        return cells
 
     def write(self, asked: dict[str, Any], cells: Sequence[Cell]) -> None:
         content = {"asked": asked, "cells": [asdict(cell) for cell in cells]}
@@ -83,7 +94,12 @@ class SweepFolder:
 
     def state(self, cell: Cell) -> CellState:
         path = self._state_file(cell)
-        return CellState(**read_json(path)) if path.exists() else CellState()
+        known, found = asdict(CellState()), read_json(path)
+        for name, value in found.items():
+            wanted = (int, float) if name in ("spent", "since") else str
+            if name not in known or not isinstance(value, wanted):
+                raise InputError(f"{path} is not the state of a cell: remove it.")
+        return CellState(**found)
 
     def write_state(self, cell: Cell, state: CellState) -> None:
         write_json(self._state_file(cell), asdict(state))

@@ -34,6 +34,7 @@ from agon.errors import InputError, unknown
 from agon.evaluate.request import LARGEST_SEED
 from agon.game.methods import method
 from agon.lab.sweep.evaluation import Evaluation, read_evaluation
+from agon.runs.sweep_folder import NAME
 from agon.train.option_values import read_values, read_words
 from agon.train.recipes import find_recipe, read_recipe
 
@@ -44,7 +45,6 @@ SWEEP_KEYS = (
 RECIPE_KEYS = ("recipe", "name", "options", "methods", "seeds", "controls")
 # What only a sweep file has: a recipe has options.
 MARKS = frozenset(SWEEP_KEYS) - {"name"}
-NAME = re.compile(r"\w[\w.+-]*")
 MOST_SEEDS = 1000
 # What a cell has of its own, and where it is said.
 CELLS_OWN = {"method": "methods", "seed": "seeds", "output_dir": "--output"}
