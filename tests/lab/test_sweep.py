@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from agon.cli import main
 from agon.runs.folder import Run
 from agon.runs.lock import owned, owner_of
 from agon.runs.sweep_folder import DONE, FAILED, WAITING, CellState
-from tests.lab.sweeping import STEPS, Sweeping
+from tests.lab.sweeping import STEPS, Sweeping, fork
 
 METHODS, SEEDS = ("grpo", "coop", "agon"), (0, 1)
 NAMES = [f"{method}-s{seed}" for seed in SEEDS for method in METHODS]
@@ -157,6 +158,25 @@ def test_the_status_says_where_every_cell_is(story: Story, capsys: pytest.Captur
     said = capsys.readouterr().out
     assert "6 cells: 6 done" in said
     assert "agon-s1" in said
+
+
+def test_a_terminal_shows_a_table_of_the_cells(story: Story) -> None:
+    """A real one: a pseudo-terminal."""
+    reader, terminal = os.openpty()
+    sweeping = story.sweeping
+
+    def work() -> int:
+        os.chdir(sweeping.place)
+        return main(sweeping.words)
+
+    child = fork(work, sweeping.place / "said.out", Path(os.ttyname(terminal)))
+    sweeping.until(lambda: child.poll() is not None, "the sweep to end")
+    shown = os.read(reader, 1 << 16).decode()
+    os.close(terminal)
+    os.close(reader)
+    assert child.poll() == 0
+    assert "6 cells: 6 done; left 0:00" in shown
+    assert all(name in shown for name in NAMES)
 
 
 def test_a_sweep_has_one_owner(story: Story) -> None:

@@ -54,7 +54,6 @@ def test_cells_are_tasks_of_ray_and_one_that_fails_stops_no_other(
     place: Sweeping, ray: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     planned(place)
-    # A file in the way is noticed here, before any cell: where the cells run elsewhere, by the cell alone.
     assert main([*place.words, "--on", "ray"]) == 1
     said = capsys.readouterr().err
     assert "grpo-s0: done in" in said

@@ -87,14 +87,9 @@ def read_sweep(
             raise unknown(f"key in {where}:", str(key), SWEEP_KEYS)
     entries = _recipes(content.get("recipes"), target if not content else None, where)
     shared = {**_shared(_options(content.get("options"), where), where), **given}
-    chosen = {
-        "methods": list(methods) or content.get("methods"),
-        "seeds": list(seeds) or content.get("seeds", 1),
-        "controls": content.get("controls", False),
-    }
-    groups = tuple(
-        _group(entry, chosen, shared, given, where, bool(methods), bool(seeds)) for entry in entries
-    )
+    usual = {name: content[name] for name in ("methods", "seeds", "controls") if name in content}
+    named = {name: list(each) for name, each in (("methods", methods), ("seeds", seeds)) if each}
+    groups = tuple(_group({**usual, **entry, **named}, shared, given, where) for entry in entries)
     names = [group.name.casefold() for group in groups]
     for group in groups:
         if names.count(group.name.casefold()) > 1:
@@ -147,17 +142,14 @@ def _recipes(written: Any, target: str | None, where: str) -> list[dict[str, Any
 
 
 def _group(
-    entry: Mapping[str, Any],
-    chosen: Mapping[str, Any],
-    shared: Mapping[str, Any],
-    given: Mapping[str, Any],
-    where: str,
-    named_methods: bool,
-    named_seeds: bool,
+    entry: Mapping[str, Any], shared: Mapping[str, Any], given: Mapping[str, Any], where: str
 ) -> Group:
-    recipe = entry.get("recipe")
+    """A group; `shared` are the options of all groups, `given` those of the command line, which come last."""
+    recipe, controls = entry.get("recipe"), entry.get("controls", False)
     if recipe is not None and not isinstance(recipe, str):
         raise InputError(f"recipe in {where} must be a name or a file, not {_shown(recipe)}.")
+    if not isinstance(controls, bool):
+        raise InputError(f"controls in {where} must be yes or no, not {_shown(controls)}.")
     own = _shared(_options(entry.get("options"), where), where)
     # A cell is evaluated by the sweep: the short evaluation at the end of a training would be made twice.
     changes = {"final_evaluation": 0, **shared, **own, **given}
@@ -167,20 +159,14 @@ def _group(
     elif changes.get("model", EMBEDDED) == EMBEDDED:
         base = read_recipe(default_recipe())
     options = {**base, **changes}
-    usual = options.pop("method", None) or "agon"
-    options.pop("seed", None)
-    options.pop("output_dir", None)
-    own_methods = None if named_methods else entry.get("methods")
-    own_seeds = None if named_seeds else entry.get("seeds")
-    controls = entry.get("controls", chosen["controls"])
-    if not isinstance(controls, bool):
-        raise InputError(f"controls in {where} must be yes or no, not {_shown(controls)}.")
-    stem = _stem(recipe) if recipe is not None else "default"
+    usual = [options.get("method") or "agon"]
     return Group(
-        name=_name(entry.get("name", stem), f"name of a recipe in {where}"),
-        options=options,
-        methods=_methods(own_methods or chosen["methods"] or [usual], where),
-        seeds=_seeds(chosen["seeds"] if own_seeds is None else own_seeds, where),
+        name=_name(
+            entry.get("name", "default" if recipe is None else _stem(recipe)), f"name of a recipe in {where}"
+        ),
+        options={name: value for name, value in options.items() if name not in CELLS_OWN},
+        methods=_methods(entry.get("methods", usual), where),
+        seeds=_seeds(entry.get("seeds", 1), where),
         controls=controls,
         recipe=recipe,
     )

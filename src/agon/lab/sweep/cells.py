@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agon.errors import InputError
+from agon.evaluate.request import EvaluationRequest
 from agon.lab.sweep.asked import Group, Sweep
 from agon.runs.sweep_folder import Cell, SweepFolder, is_sweep
 from agon.runs.trust import part_wishes
@@ -55,6 +56,8 @@ def request_for(sweep: Sweep, cell: Cell) -> Request:
 
 def check(sweep: Sweep, cells: list[Cell], trust_run_code: bool, here: bool) -> None:
     """Refuse a sweep of which a cell could not run, before any does; `here`: it is to run on this machine."""
+    if here and sweep.evaluation.splits:
+        EvaluationRequest(engine=sweep.evaluation.options.get("engine", "transformers")).check()
     for cell in cells:
         asked = request_for(sweep, cell)
         if cell.method is None:

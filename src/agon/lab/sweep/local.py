@@ -65,7 +65,8 @@ def run_here(
                     del running[cell]
                     ended(cell.job, state)
             tick()
-            time.sleep(POLL_S if running else 0)
+            if waiting or running:
+                time.sleep(POLL_S)
     except BaseException:
         _stop(list(running), ended)
         raise
