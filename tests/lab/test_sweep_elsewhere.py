@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from agon.cli import main
@@ -76,7 +77,7 @@ def test_a_share_that_no_node_of_the_cluster_has_is_refused(place: Sweeping, ray
 
 @pytest.mark.exhaustive
 def test_an_interruption_lets_the_tasks_of_ray_save(place: Sweeping, ray: Any) -> None:
-    place.write(methods=["agon"], evaluate=False, options={"max_steps": 200})
+    place.write(methods=["agon"], evaluate=False, options={"max_steps": 40})
     made = planned(place, break_second=False)
     run = made.jobs()[0].run
     ended: list[CellState] = []
@@ -88,7 +89,7 @@ def test_an_interruption_lets_the_tasks_of_ray_save(place: Sweeping, ray: Any) -
     with pytest.raises(KeyboardInterrupt):
         run_on_ray(made.jobs(), lambda job, state: ended.append(state), tick, {})
     assert [state.state for state in ended] == [WAITING]
-    assert 2 <= run.newest_step() == len(run.read_metrics()) < 200
+    assert 2 <= run.newest_step() == len(run.read_metrics()) < 40
     assert not owner_of(run.folder)
 
 
@@ -109,17 +110,20 @@ def test_cells_are_jobs_of_submitit(place: Sweeping) -> None:
 
 @pytest.mark.exhaustive
 def test_a_job_that_must_make_room_saves_and_goes_on(place: Sweeping) -> None:
-    place.write(methods=["agon"], evaluate=False, options={"max_steps": 60})
+    place.write(methods=["agon"], evaluate=False, options={"max_steps": 12})
     made = planned(place, break_second=False)
     run = made.jobs()[0].run
     (job,) = submit(made.jobs(), {"signal_delay_s": 60, "timeout_min": 10}, "tiny", cluster="local")
     place.until(lambda: len(run.read_metrics()) >= 2, "two steps")
-    job._interrupt()
+    # As Slurm does: every process of the job gets it, the cell's own too.
+    (task,) = psutil.Process(int(job.job_id)).children()
+    for process in (*task.children(), task):
+        process.send_signal(signal.SIGUSR2)
     place.until(lambda: place.folder.state(place.cell("agon-s0")).state == WAITING, "the cell to save")
     kept = run.newest_step()
-    assert 2 <= kept < 60
+    assert 2 <= kept < 12
     assert CellState(**job.result()).state == DONE
-    assert [line["step"] for line in run.read_metrics()] == list(range(1, 61))
+    assert [line["step"] for line in run.read_metrics()] == list(range(1, 13))
 
 
 def program(folder: Path, name: str, script: str) -> None:
@@ -216,7 +220,7 @@ def test_a_missing_extra_is_named(
 @pytest.mark.exhaustive
 def test_stages_are_processes_of_agon_that_leave_with_the_sweep(place: Sweeping) -> None:
     """As above with forks: here every stage is a process that loads everything, as it is for a user."""
-    place.write(methods=["agon"], evaluate={"options": {"limit": 2}}, options={"max_steps": 60})
+    place.write(methods=["agon"], evaluate={"options": {"limit": 2}}, options={"max_steps": 12})
     words = [sys.executable, "-m", "agon.cli", *place.words]
     sweep = subprocess.Popen(words, cwd=place.place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     place.until((place.folder.folder / "agon-s0").exists, "the cell")
@@ -226,7 +230,7 @@ def test_stages_are_processes_of_agon_that_leave_with_the_sweep(place: Sweeping)
     sweep.send_signal(signal.SIGKILL)
     sweep.wait()
     place.until(lambda: not Path(f"/proc/{owner}").exists(), "the training to leave")
-    assert 2 <= run.newest_step() < 60
+    assert 2 <= run.newest_step() < 12
     assert subprocess.run(words, cwd=place.place, check=False, capture_output=True).returncode == 0
-    assert [line["step"] for line in run.read_metrics()] == list(range(1, 61))
+    assert [line["step"] for line in run.read_metrics()] == list(range(1, 13))
     assert set(run.read_times()) == {"train", "test"}

@@ -8,6 +8,7 @@ from typing import Any
 from agon.errors import InputError
 from agon.lab.sweep.parity import budget
 from agon.reports.tables import Table, percent
+from agon.runs.lock import has_owner
 from agon.runs.sweep_folder import DONE, FAILED, RUNNING, WAITING, Cell, SweepFolder
 
 LAST = 4  # steps whose accuracy is shown
@@ -56,9 +57,13 @@ def row_of(folder: SweepFolder, cell: Cell, steps: int | None = None) -> Row:
         state = type(state)(FAILED, state.stage, str(error))
     right = [line.get("challenge/correct", line.get("draft/correct")) for line in lines]
     known = [value for value in right if value is not None]
-    # A folder that was removed is made again, whatever its state was.
-    known_state = state.state if run.folder.exists() or state.state != DONE else WAITING
-    going = time.time() - state.since if state.state == RUNNING and state.since else 0.0
+    known_state = state.state
+    # A folder that was removed is made again; nobody works on a cell whose sweep was killed.
+    if (known_state == DONE and not run.folder.exists()) or (
+        known_state == RUNNING and not has_owner(folder.lock(cell))
+    ):
+        known_state = WAITING
+    going = time.time() - state.since if known_state == RUNNING and state.since else 0.0
     pending = 0.0 if state.stage in times else state.spent + going
     return Row(
         cell=cell.name,
