@@ -25,7 +25,7 @@ from tests.evaluate.tiny import save_base, save_problems, zero_or_one
 
 torch.set_num_threads(1)
 STEPS = 3
-DEADLINE_S = 120.0
+DEADLINE_S = 240.0
 
 
 class Forked:
