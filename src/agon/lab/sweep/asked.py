@@ -87,7 +87,9 @@ def read_sweep(
             raise unknown(f"key in {where}:", str(key), SWEEP_KEYS)
     entries = _recipes(content.get("recipes"), target if not content else None, where)
     shared = {**_shared(_options(content.get("options"), where), where), **given}
-    usual = {name: content[name] for name in ("methods", "seeds", "controls") if name in content}
+    usual: dict[str, Any] = {
+        name: content[name] for name in ("methods", "seeds", "controls") if name in content
+    }
     named = {name: list(each) for name, each in (("methods", methods), ("seeds", seeds)) if each}
     groups = tuple(_group({**usual, **entry, **named}, shared, given, where) for entry in entries)
     names = [group.name.casefold() for group in groups]

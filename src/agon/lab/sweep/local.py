@@ -47,7 +47,8 @@ def run_here(
     found = list(devices() if cards is None else cards)
     most = parallel or max(1, len(found))
     pause = stagger if stagger is not None else STAGGER_S if found else 0.0
-    waiting, running, last = list(jobs), {}, -1e9
+    waiting, last = list(jobs), -1e9
+    running: dict[CellRun, str] = {}  # with the device of each
     try:
         while waiting or running:
             if waiting and len(running) < most and time.monotonic() - last >= pause:

@@ -40,7 +40,8 @@ def run_on_ray(
     try:
         share = _share(ray, options)
         task = ray.remote(**share)(run_cell)
-        waiting, pending = list(jobs), {}
+        waiting = list(jobs)
+        pending: dict[Any, CellJob] = {}
         try:
             while waiting or pending:
                 while waiting and (parallel is None or len(pending) < parallel):
@@ -109,15 +110,13 @@ def _check(options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         if name not in OPTIONS:
             raise unknown("option of ray", name, OPTIONS)
-        text = name == "address"
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, str if text else (int, float))
-            or (not text and value < 0)
-        ):
-            raise InputError(
-                f"{name} of ray must be {'a text' if text else 'a number of at least 0'}, not {value!r}."
-            )
+        if name == "address":
+            fine = isinstance(value, str)
+        else:
+            fine = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+        if not fine:
+            wanted = "a text" if name == "address" else "a number of at least 0"
+            raise InputError(f"{name} of ray must be {wanted}, not {value!r}.")
 
 
 def _ray() -> Any:
