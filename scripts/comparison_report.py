@@ -1,4 +1,4 @@
-"""Write the report of a comparison of methods, from runs that `scripts/gpu/cells.py` or `agon` made.
+"""Write the report of a comparison of methods, from runs that `agon sweep` or `agon train` made.
 
     python scripts/comparison_report.py RUNS --out DIR
     python scripts/comparison_report.py --duels runs/coop-s0-lr3e-4 runs/agon-s0-lr3e-4 --path data

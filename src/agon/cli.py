@@ -30,6 +30,7 @@ COMMANDS = {
     "plan": "estimate memory, tokens and time of a recipe before a download",
     "warm": "teach a base to speak a dialect, from its own right solutions",
     "rehearse": "play two steps of a recipe with random weights: memory, hours",
+    "sweep": "train and evaluate many runs: methods, seeds, options",
     "eval": "evaluate a run or a model: both directions, adapters, controls",
     "check": "verify a run folder and say what could be resumed",
     "ask": "ask a trained pair a problem and watch both stages",

@@ -168,6 +168,19 @@ def test_tasks_have_their_own_numbers_of_samples_and_one_choice(run: Path, probl
     assert {result["chosen_on"] for result in results} == {"bits validation, n=8, k=2"}
 
 
+def test_own_is_the_task_of_the_run_beside_others(
+    run: Path, problems: Path, base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.jsonl"
+    shutil.copy(problems, other)
+    words = ["--task", f"own,{other}", "--limit", "4", "--no-controls", "--json"]
+    assert main(["eval", str(run), *words]) == 0
+    own, transfer = json.loads(capsys.readouterr().out)
+    assert (own["task"], transfer["task"]) == ("bits", "other")
+    assert main(["eval", str(base), "--task", "own", "--output", str(tmp_path / "out")]) == 2
+    assert "has no task of its own" in said(capsys)
+
+
 def test_the_base_answers_the_same_with_and_without_a_run_around_it(
     tmp_path: Path, base: Path, problems: Path, evaluated: Path
 ) -> None:

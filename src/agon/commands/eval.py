@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--task",
         type=split_tasks,
         default=[],
-        help="tasks, separated by commas; the run's own if left out",
+        help="tasks, separated by commas; `own`, or none, is the run's",
     )
     parser.add_argument("--path", help="local copy of the benchmark")
     parser.add_argument("--judge", help="math, code, gym, exact or module:object; the task's otherwise")

@@ -16,6 +16,7 @@ from agon.judges.registry import JUDGES
 
 SPLITS = ("train", "validation", "test")
 DIRECTIONS = ("both", "A->B", "B->A", "A->A")
+OWN_TASK = "own"  # the task that a run was trained on, where it stands beside others
 LARGEST_SEED = 2**32 - 1  # NumPy's generators take no larger one
 
 

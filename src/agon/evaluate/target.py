@@ -12,6 +12,7 @@ from typing import Any
 
 from agon.engines.protocol import Sampling
 from agon.errors import InputError, UntrustedRunError
+from agon.evaluate.request import OWN_TASK
 from agon.game.methods import Method, method
 from agon.policies.pair import BASE, NAMES, saved_policies
 from agon.runs.folder import Run, is_run
@@ -121,6 +122,8 @@ class Target:
 
     def named_task(self, name: str, path: str | None) -> Task:
         """A task named in this command; the run's own code, named again, is loaded as the run loaded it."""
+        if name == OWN_TASK:
+            return self.own_task()
         own = name == self.task.get("spec") and path is None and any(task_wishes(name))
         return self.own_task() if own else load_task(name, path=path)
 

@@ -82,6 +82,12 @@ def owner_of(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def has_owner(folder: Path) -> bool:
+    """Whether somebody owns a folder, by the record alone: one on another machine is believed."""
+    record = owner_of(folder)
+    return bool(record) and not _dead(record)
+
+
 def _take(place: Path, what: str, shown: Path) -> int:
     path = place / OWNER
     for attempt in range(TRIES):

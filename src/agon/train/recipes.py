@@ -92,6 +92,12 @@ def _requested(recipe: str | Path | None, given: Mapping[str, Any]) -> Request:
         chosen = {**read_recipe(default_recipe()), **given}
     else:
         chosen = dict(given)
+    return request_from(chosen)
+
+
+def request_from(options: Mapping[str, Any]) -> Request:
+    """The run of these options and of no recipe besides, every option of it checked."""
+    chosen = dict(options)
     if not chosen.get("task"):
         model = f" for --model {chosen['model']}" if "model" in chosen else ""
         raise InputError(

@@ -1,0 +1,146 @@
+"""How far a sweep is: one row for every cell, and when it may end."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from agon.errors import InputError
+from agon.lab.sweep.parity import budget
+from agon.reports.tables import Table, percent
+from agon.runs.lock import has_owner
+from agon.runs.sweep_folder import DONE, FAILED, RUNNING, WAITING, Cell, SweepFolder
+
+LAST = 4  # steps whose accuracy is shown
+
+
+@dataclass(frozen=True)
+class Row:
+    """Where one cell is."""
+
+    cell: str
+    group: str
+    method: str | None
+    seed: int | None
+    state: str
+    stage: str
+    step: int
+    steps: int | None
+    right: float | None  # of the last steps
+    seconds: float
+    times: dict[str, float]
+    error: str
+    job: str
+
+    @property
+    def where(self) -> str:
+        return (
+            self.state if self.state in (DONE, WAITING) or not self.stage else f"{self.state} in {self.stage}"
+        )
+
+
+def steps_of(folder: SweepFolder, cell: Cell) -> int | None:
+    """How many steps a cell has, if its data is known and one process trains it."""
+    recipe = folder.read_recipe(cell.group) if cell.method else {}
+    return budget({**recipe, **cell.options}).steps if recipe else None
+
+
+def row_of(folder: SweepFolder, cell: Cell, steps: int | None = None) -> Row:
+    """Where a cell is, by what its run and its state say; `steps` if they are known."""
+    run, state = folder.run(cell), folder.state(cell)
+    try:
+        times = run.read_times()
+        lines = [line for line in run.read_metrics() if "loss" in line][-LAST:]
+        steps = steps_of(folder, cell) if steps is None else steps
+    except InputError as error:
+        times, lines = {}, []
+        state = type(state)(FAILED, state.stage, str(error))
+    right = [line.get("challenge/correct", line.get("draft/correct")) for line in lines]
+    known = [value for value in right if value is not None]
+    known_state = state.state
+    # A folder that was removed is made again; nobody works on a cell whose sweep was killed.
+    if (known_state == DONE and not run.folder.exists()) or (
+        known_state == RUNNING and not has_owner(folder.lock(cell))
+    ):
+        known_state = WAITING
+    going = time.time() - state.since if known_state == RUNNING and state.since else 0.0
+    pending = 0.0 if state.stage in times else state.spent + going
+    return Row(
+        cell=cell.name,
+        group=cell.group,
+        method=cell.method,
+        seed=cell.seed,
+        state=known_state,
+        stage=state.stage if known_state != DONE else "",
+        step=int(lines[-1]["step"]) if lines else 0,
+        steps=steps,
+        right=sum(known) / len(known) if known else None,
+        seconds=round(sum(times.values()) + pending, 1),
+        times=times,
+        error=state.error,
+        job=state.job,
+    )
+
+
+def rows_of(folder: SweepFolder, cells: Sequence[Cell] | None = None) -> list[Row]:
+    return [row_of(folder, cell) for cell in (folder.cells() if cells is None else cells)]
+
+
+def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    return [asdict(row) for row in rows]
+
+
+def seconds_left(rows: Sequence[Row], parallel: int) -> float | None:
+    """An estimate from the cells that are done, or else from the steps of those that train; None before either."""
+    done = [row for row in rows if row.state == DONE and row.seconds > 0]
+    training = [
+        row for row in rows if row.state == RUNNING and row.stage == "train" and row.step and row.steps
+    ]
+
+    def whole(row: Row) -> float | None:
+        """What the cell may take in all."""
+        like = [each.seconds for each in done if each.method == row.method] or [each.seconds for each in done]
+        if like:
+            return sum(like) / len(like)
+        own = [row] if row in training else training
+        paces = [each.seconds / each.step * (each.steps or each.step) for each in own]
+        return sum(paces) / len(paces) if paces else None
+
+    left = []
+    for row in rows:
+        if row.state in (DONE, FAILED):
+            continue
+        total = whole(row)
+        if total is None:
+            return None
+        left.append(max(0.0, total - row.seconds))
+    # Cells end one after another: no less than the longest of them, and no less than all shared out.
+    return max(sum(left) / max(1, parallel), max(left, default=0.0))
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "…"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
+
+
+def counted(rows: Sequence[Row]) -> str:
+    """How many cells are in each state, in words."""
+    states = [row.state for row in rows]
+    named = [(state, states.count(state)) for state in (DONE, RUNNING, WAITING, FAILED)]
+    return f"{len(rows)} cells: " + ", ".join(f"{count} {state}" for state, count in named if count)
+
+
+def status_table(rows: Sequence[Row], title: str) -> Table:
+    """The rows as a table, the errors below it."""
+    shown = tuple(
+        (row.cell, row.where, step_of(row), percent(row.right), duration(row.seconds)) for row in rows
+    )
+    errors = [f"{row.cell}: {row.error}" for row in rows if row.error]
+    notes = [f"{counted(rows)}. right: of the last {LAST} steps, in percent.", *errors]
+    return Table(title, ("cell", "state", "step", "right", "time"), shown, tuple(notes))
+
+
+def step_of(row: Row) -> str:
+    return (f"{row.step}/{row.steps}" if row.steps else str(row.step)) if row.step else ""
