@@ -38,6 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--duels", type=whole(0, 20), default=1, metavar="N", help="duels of each kind and method (default 1)"
     )
+    parser.add_argument(
+        "--duels-of",
+        choices=("training", "test"),
+        default="training",
+        help="where duels are quoted from; test needs whole runs and their task (default training)",
+    )
+    parser.add_argument("--path", help="with --duels-of test: local copy of the task; the run's own otherwise")
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON; a page only with --out")
 
 
@@ -46,7 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
         from agon.reports.page.build import Asked, build_report, write_report
         from agon.train.option_table import defaults
 
-        asked = Asked(arguments.title, arguments.copying, arguments.duels)
+        asked = Asked(
+            arguments.title, arguments.copying, arguments.duels, arguments.duels_of, arguments.path
+        )
         report = build_report(arguments.places, defaults(), asked)
         targets = arguments.out or ([] if arguments.json else [_target(arguments.places)])
         written = write_report(report, targets)

@@ -20,7 +20,7 @@ POWER = 0.8
 
 
 @dataclass(frozen=True)
-class Tested:
+class Difference:
     """What a comparison of two sides gave. Rates are fractions.
 
     `visible` is the smallest difference that such a test over these problems finds in 8 of 10 cases; `visible_over_seeds`
@@ -43,7 +43,7 @@ class Tested:
     visible_over_seeds: float | None = None
 
 
-def tested_claims(entrants: Sequence[Entrant], pairs: Sequence[tuple[str, str]]) -> list[Tested]:
+def claim_differences(entrants: Sequence[Entrant], pairs: Sequence[tuple[str, str]]) -> list[Difference]:
     """The pairs of sides, each tested; corrected by Holm for their number."""
     if not pairs:
         return []
@@ -54,7 +54,7 @@ def tested_claims(entrants: Sequence[Entrant], pairs: Sequence[tuple[str, str]])
         one, other = table[row["first"]], table[row["second"]]
         over_runs = row["across_seeds"]
         found.append(
-            Tested(
+            Difference(
                 one.label,
                 other.label,
                 float(one.correct.mean()),
@@ -74,14 +74,14 @@ def tested_claims(entrants: Sequence[Entrant], pairs: Sequence[tuple[str, str]])
     return found
 
 
-def tested_pair(
+def pair_difference(
     first: str, second: str, one: np.ndarray, other: np.ndarray, seeds: tuple[int, int] = (1, 1)
-) -> Tested:
+) -> Difference:
     """Two arms on the same problems that are no sides of a comparison, such as a final and its reader alone."""
     seen = contrast(one, other)
     rates = float(one.mean()), float(other.mean())
     tested = (seen.difference, seen.interval, seen.p, seen.p, seen.test)
-    return Tested(first, second, *rates, *tested, visible_difference(one, other), seeds)
+    return Difference(first, second, *rates, *tested, visible_difference(one, other), seeds)
 
 
 def visible_difference(one: np.ndarray, other: np.ndarray) -> float:

@@ -25,6 +25,8 @@ class Asked:
     title: str | None = None
     copying: bool = False
     duels: int = 1
+    duels_of: str = "training"
+    path: str | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def build_report(places: Sequence[str], defaults: Mapping[str, Any], asked: Aske
         account.budget_section(material),
         account.rates_section(material),
         account.arms_section(material),
-        duels.duels_section(material, asked.duels) if asked.duels else None,
+        duels.duels_section(material, asked.duels, asked.duels_of, asked.path) if asked.duels else None,
         account.environment_section(material),
         repeat.repeat_section(material, defaults),
     ]

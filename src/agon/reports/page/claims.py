@@ -6,12 +6,12 @@ from statistics import fmean
 
 import numpy as np
 
-from agon.evaluate.claims import Tested, tested_claims, tested_pair
+from agon.evaluate.claims import LEVEL, Difference, claim_differences, pair_difference
 from agon.evaluate.compare import Entrant, sides
 from agon.game.methods import METHODS
 from agon.reports.exchange import cascades
 from agon.reports.page.material import Group
-from agon.reports.page.verdicts import Verdict, difference_words, power_words, tokens_verdict, verdict
+from agon.reports.page.verdicts import Verdict, difference_words, tokens_verdict, verdict
 
 EXCHANGE = "Does exchange help?"
 COMPETITION = "Does competition help beyond exchange?"
@@ -44,7 +44,9 @@ def verdicts(group: Group) -> list[Verdict]:
 def open_questions(group: Group, answers: Sequence[Verdict]) -> list[str]:
     """What the data of a group cannot tell."""
     said = [
-        f"{one.question} {power_words(one.tested)}" for one in answers if one.outcome == "open" and one.tested
+        f"Whether `{one.tested.first}` and `{one.tested.second}` differ by less than {100 * one.tested.visible:.1f} points."
+        for one in answers
+        if one.outcome == "open" and one.tested and one.tested.p_holm >= LEVEL
     ]
     seeds = {method: len({run.seed for run in group.runs if run.method == method}) for method in group.methods}
     if seeds and max(seeds.values()) == 1:
@@ -64,10 +66,10 @@ def open_questions(group: Group, answers: Sequence[Verdict]) -> list[str]:
     return said
 
 
-def _tests(group: Group, task: str) -> list[Tested]:
+def _tests(group: Group, task: str) -> list[Difference]:
     entrants = group.entrants(task)
     there = {side.label for side in sides(entrants)} if entrants else set()
-    return tested_claims(entrants, [pair for pair in PAIRS if set(pair) <= there])
+    return claim_differences(entrants, [pair for pair in PAIRS if set(pair) <= there])
 
 
 def _missing(group: Group, pair: tuple[str, str]) -> str:
@@ -79,7 +81,7 @@ def _missing(group: Group, pair: tuple[str, str]) -> str:
     return f"There is no finished and tested run of {' and '.join(f'`{name}`' for name in lacking)}."
 
 
-def _reading(group: Group, task: str) -> list[Tested]:
+def _reading(group: Group, task: str) -> list[Difference]:
     """Of each method with a cascade: its finals against the same policies alone, all directions and seeds together."""
     found = []
     for method in group.methods:
@@ -87,14 +89,14 @@ def _reading(group: Group, task: str) -> list[Tested]:
             one
             for record in group.runs
             if record.method == method and not record.note and METHODS.get(method, METHODS["coop"]).shows_attempt
-            for one in cascades(record, task)
+            for one in cascades(record, group.arms(record, task))
         ]
         if played:
             final, reader = (
                 np.concatenate([getattr(one, what) for one in played], axis=1) for what in ("final", "reader")
             )
             seeds = len({one.run for one in played})
-            found.append(tested_pair(f"{method} after reading", f"{method} alone", final, reader, (seeds, seeds)))
+            found.append(pair_difference(f"{method} after reading", f"{method} alone", final, reader, (seeds, seeds)))
     return found
 
 
@@ -116,7 +118,7 @@ def _tokens(group: Group, task: str) -> Verdict:
     names = {side.label for side in sides([*cascade, *sided])}
     if not {chosen, label} <= names:
         return verdict("tokens", TOKENS, None, "Runs of one method share a seed, so they are not seeds of it.")
-    (tested,) = tested_claims([*cascade, *sided], [(chosen, label)])
+    (tested,) = claim_differences([*cascade, *sided], [(chosen, label)])
     return tokens_verdict(TOKENS, tested, tokens_of(cascade), tokens_of(sided))
 
 

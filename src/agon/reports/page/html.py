@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterator
 from functools import singledispatch
 from html import escape
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,11 @@ def stylesheet() -> str:
 
 
 def _section(section: Section) -> str:
-    inner = "\n".join(part for block in section.blocks for part in _block(block))
+    parts: list[str] = []
+    for cards, blocks in groupby(section.blocks, key=lambda block: isinstance(block, Finding)):
+        inner = "\n".join(part for block in blocks for part in _block(block))
+        parts.append(f'<div class="findings">{inner}</div>' if cards else inner)
+    inner = "\n".join(parts)
     return f'<section id="{escape(section.name)}">\n<h2>{_sentence(section.title)}</h2>\n{inner}\n</section>'
 
 

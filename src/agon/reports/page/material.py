@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agon.errors import InputError
-from agon.evaluate.compare import BUDGET, Entrant, enter, refuse_unlike
+from agon.evaluate.compare import BUDGET, HEADLINE, Entrant, enter_arms, refuse_unlike
 from agon.game.methods import METHODS
 from agon.runs.evaluations import find_evaluations
 from agon.runs.folder import is_run
@@ -78,41 +78,38 @@ class Group:
     @cached_property
     def tasks(self) -> list[str]:
         """What the runs were tested on, their own task first."""
-        records = [*self.runs, *self.plain]
-        return list(dict.fromkeys(task for record in records for task in record.evaluations("test")))
+        return list(dict.fromkeys(task for one in self.runs or self.plain for task in one.evaluations("test")))
 
     @property
     def task(self) -> str | None:
         return self.tasks[0] if self.tasks else None
 
     @cached_property
-    def _read(self) -> dict[tuple[str, str, str], list[Entrant]]:
+    def _read(self) -> dict[tuple[str, str], dict[str, Entrant]]:
         return {}
 
-    def entrants(self, task: str, arm: str = "headline", split: str = "test") -> list[Entrant]:
-        """The finished runs that were evaluated on a task and have this arm."""
-        return self._entered(self.runs, task, arm, split)
+    def arms(self, record: Record, task: str) -> dict[str, Entrant]:
+        """Every arm of a run's test on a task, the headline under that name too; empty if there was none."""
+        key = (record.name, task)
+        if key not in self._read:
+            there = task in record.evaluations("test")
+            self._read[key] = enter_arms(str(record.folder), task) if there else {}
+        return self._read[key]
+
+    def entrants(self, task: str, arm: str = HEADLINE) -> list[Entrant]:
+        """The finished runs that were tested on a task and have this arm."""
+        return [arms[arm] for record in self.runs if arm in (arms := self.arms(record, task))]
 
     def untrained(self, task: str, arm: str = "zero-shot") -> Entrant | None:
         """An arm of the untrained model: from its own evaluation, else from a run's."""
-        found = self._entered(self.plain, task, arm, "test") or self._entered(self.runs, task, arm, "test")
-        return found[0] if found else None
-
-    def _entered(self, records: Sequence[Record], task: str, arm: str, split: str) -> list[Entrant]:
-        key = (f"{arm} {split}", task, "/".join(record.name for record in records))
-        if key not in self._read:
-            self._read[key] = [
-                enter(str(record.folder), task, split, arm)
-                for record in records
-                if task in record.evaluations(split)
-                and (arm == "headline" or arm in record.evaluations(split)[task].read_result()["arms"])
-            ]
-        return self._read[key]
+        # A run's majority is a vote of its trained policies.
+        places = self.plain if arm == "majority" else [*self.plain, *self.runs]
+        return next((arms[arm] for record in places if arm in (arms := self.arms(record, task))), None)
 
     @property
-    def entrants_anywhere(self) -> bool:
+    def tested(self) -> bool:
         """Whether any finished run, or the untrained model alone, was tested."""
-        return any(record.evaluations("test") for record in self.runs or self.plain)
+        return bool(self.tasks)
 
     @cached_property
     def unlike(self) -> str:

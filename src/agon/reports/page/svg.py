@@ -12,8 +12,8 @@ from agon.reports.page.axes import Axis, axes, written
 from agon.reports.page.colours import BAD, COLOURS, GOOD
 from agon.reports.page.model import Chart, Flow, Series
 
-WIDTH, HEIGHT = 460, 300
-LEFT, RIGHT, TOP, BOTTOM = 46, 14, 14, 44
+WIDTH, HEIGHT = 400, 270
+LEFT, RIGHT, TOP, BOTTOM = 46, 22, 14, 44
 LETTER = 6.4  # about the width of a character of 12 pixels
 LIGHT = {"ink": "#1d232b", "grey": "#5b6470", "rule": "#e3e6ea", "good": GOOD[0], "bad": BAD[0]}
 
@@ -101,7 +101,7 @@ def _band(one: Series, x: Axis, y: Axis) -> Iterator[str]:
 
 def _points(one: Series, x: Axis, y: Axis) -> Iterator[str]:
     for at, low, high in one.spans:
-        yield f'<path class="s-{one.colour}" opacity="0.55" stroke-width="1.5" d="M{x.at(at):.1f} {y.at(low):.1f}V{y.at(high):.1f}"/>'
+        yield f'<path class="s-{one.colour}" opacity="0.4" stroke-width="1.5" d="M{x.at(at):.1f} {y.at(low):.1f}V{y.at(high):.1f}"/>'
     if one.mark == "line":
         dashes = ' stroke-dasharray="5 4"' if one.dashed else ""
         points = " ".join(f"{x.at(at):.1f},{y.at(value):.1f}" for at, value in one.points)
@@ -137,6 +137,9 @@ def _names(series: Sequence[Series], x: Axis, y: Axis) -> Iterator[str]:
         if one.mark != "line"
         for at, value in one.points
     ]
+    taken += [
+        (x.at(at) - 1, y.at(high), x.at(at) + 1, y.at(low)) for one in series for at, low, high in one.spans
+    ]
     for one in series:
         for at, value in one.points if one.named else ():
             wide, left, height = LETTER * len(one.label), x.at(at), y.at(value)
@@ -148,7 +151,7 @@ def _names(series: Sequence[Series], x: Axis, y: Axis) -> Iterator[str]:
                 ("middle", left, height - 24), ("middle", left, height + 32),
             ]  # fmt: skip
             boxes = [(_box(place, at_x, at_y, wide), place, at_x, at_y) for place, at_x, at_y in sides]
-            free = [one for one in boxes if one[0][0] >= 0 and one[0][2] <= WIDTH and not _hits(one[0], taken)]
+            free = [one for one in boxes if one[0][0] >= LEFT and one[0][2] <= WIDTH and not _hits(one[0], taken)]
             box, place, at_x, at_y = (free or boxes)[0]
             taken.append(box)
             yield _text(at_x, at_y, one.label, place, one.colour)
@@ -182,7 +185,7 @@ FLOW_WIDTH, FLOW_HEIGHT = 300, 190
 
 def _flow(flow: Flow) -> Iterator[str]:
     """Drafts on the left, finals on the right, right ones above wrong ones; a band is as wide as its share."""
-    tall, gap, left, right, top = 120.0, 14.0, 74.0, 226.0, 30.0
+    tall, gap, left, right, top = 120.0, 14.0, 88.0, 212.0, 30.0
     yield _text(left - 8, 16, "draft", "end", "grey")
     yield _text(right + 8, 16, "final", "start", "grey")
     drafts = flow.kept + flow.corrupted

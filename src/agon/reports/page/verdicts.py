@@ -8,7 +8,7 @@ both sides. Where no difference is seen, the sentence says how large a one would
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from agon.evaluate.claims import LEVEL, Tested
+from agon.evaluate.claims import LEVEL, Difference
 from agon.reports.page.model import Finding, Tone
 from agon.reports.tables import points
 
@@ -19,13 +19,13 @@ DEARER = 1.1  # times the tokens of a control, from which on a cascade no longer
 
 ANSWERS: dict[tuple[Outcome, Basis], str] = {
     ("better", "seeds"): "Yes",
-    ("better", "few seeds"): "Yes in these runs; too few seeds for a claim",
-    ("better", "these runs"): "In these runs, but not over seeds",
-    ("better", "one seed"): "In these runs",
-    ("worse", "seeds"): "No, it costs accuracy",
-    ("worse", "few seeds"): "No, it costs accuracy in these runs; too few seeds for a claim",
-    ("worse", "these runs"): "No in these runs, but not over seeds",
-    ("worse", "one seed"): "No in these runs",
+    ("better", "few seeds"): "Better in these runs; too few seeds for a claim",
+    ("better", "these runs"): "Better in these runs; not established over seeds",
+    ("better", "one seed"): "Better in these runs",
+    ("worse", "seeds"): "No, worse",
+    ("worse", "few seeds"): "Worse in these runs; too few seeds for a claim",
+    ("worse", "these runs"): "Worse in these runs; not established over seeds",
+    ("worse", "one seed"): "Worse in these runs",
     ("open", ""): "No difference seen",
     ("missing", ""): "Cannot be said",
 }
@@ -42,7 +42,7 @@ class Verdict:
     basis: Basis
     answer: str
     sentences: tuple[str, ...]
-    tested: Tested | None = None
+    tested: Difference | None = None
 
     def finding(self) -> Finding:
         return Finding(self.question, self.answer, TONES[self.outcome], self.sentences)
@@ -52,7 +52,7 @@ class Verdict:
         return asdict(self)
 
 
-def verdict(claim: str, question: str, tested: Tested | None, missing: str = "") -> Verdict:
+def verdict(claim: str, question: str, tested: Difference | None, missing: str = "") -> Verdict:
     """The verdict on a claim that the first side is better than the second; `missing` says why there is no test."""
     if tested is None:
         return Verdict(claim, question, "missing", "", ANSWERS["missing", ""], (missing,))
@@ -68,7 +68,7 @@ def verdict(claim: str, question: str, tested: Tested | None, missing: str = "")
     return Verdict(claim, question, seen, basis, answer, tuple(sentences), tested)
 
 
-def tokens_verdict(question: str, tested: Tested, cost: float, control_cost: float) -> Verdict:
+def tokens_verdict(question: str, tested: Difference, cost: float, control_cost: float) -> Verdict:
     """Whether a cascade is better than a control that spends as much; costs are tokens per answer."""
     plain = verdict("tokens", question, tested)
     ratio = cost / control_cost if control_cost else float("inf")
@@ -77,28 +77,24 @@ def tokens_verdict(question: str, tested: Tested, cost: float, control_cost: flo
         f"`{tested.second}` takes {control_cost:,.0f}."
     )
     answer = plain.answer
-    if plain.outcome == "better":
-        answer = "Yes, at equal cost" if ratio <= DEARER else f"Better, at {ratio:.1f} times the tokens"
-        if plain.basis != "seeds":
-            answer += "; " + ("too few seeds for a claim" if plain.basis == "few seeds" else "in these runs")
-    elif plain.outcome == "worse":
-        answer = "No" if plain.basis == "seeds" else "No in these runs"
+    if plain.outcome == "better" and ratio > DEARER:
+        answer = f"Better, at {ratio:.1f} times the tokens"
     elif plain.outcome == "open":
-        answer = "Not shown"
+        answer = "Not shown: no difference seen"
     chosen: Outcome = "open" if plain.outcome == "better" and ratio > DEARER else plain.outcome
     return Verdict(
         "tokens", question, chosen, plain.basis, answer, (plain.sentences[0], spent, *plain.sentences[1:]), tested
     )
 
 
-def outcome(tested: Tested) -> Outcome:
+def outcome(tested: Difference) -> Outcome:
     """What the test over problems saw."""
     if tested.p_holm >= LEVEL:
         return "open"
     return "better" if tested.difference > 0 else "worse"
 
 
-def basis_of(tested: Tested) -> Basis:
+def basis_of(tested: Difference) -> Basis:
     """What a difference that was seen holds for."""
     if min(tested.seeds) < 2:
         return "one seed"
@@ -107,7 +103,7 @@ def basis_of(tested: Tested) -> Basis:
     return "seeds" if min(tested.seeds) >= ENOUGH_SEEDS else "few seeds"
 
 
-def difference_words(tested: Tested) -> str:
+def difference_words(tested: Difference) -> str:
     """Both rates, their difference, its interval and every p-value that there is."""
     low, high = (points(end) for end in tested.interval)
     over = f"over problems {equals(tested.p_holm)}"
@@ -119,18 +115,18 @@ def difference_words(tested: Tested) -> str:
     )
 
 
-def power_words(tested: Tested) -> str:
+def power_words(tested: Difference) -> str:
     """How large a difference would have been seen."""
     words = (
-        f"What this data cannot tell: these problems would have shown a difference of {100 * tested.visible:.1f} "
-        "points or more in 8 of 10 cases"
+        f"Power: these problems would have shown a difference of {100 * tested.visible:.1f} points or more in 8 of 10 "
+        "cases"
     )
     if tested.visible_over_seeds is not None:
         words += f", and these seeds one of {100 * tested.visible_over_seeds:.1f}"
     return f"{words}; a smaller one may be there."
 
 
-def seed_words(tested: Tested) -> str:
+def seed_words(tested: Difference) -> str:
     """What the number of seeds leaves open."""
     if max(tested.seeds) < 2:
         return "Seeds were not varied: how far training runs of one method lie apart is not known."

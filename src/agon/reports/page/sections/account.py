@@ -50,9 +50,9 @@ def arms_section(material: Material) -> Section | None:
                 continue
             if len(material.groups) > 1:
                 blocks.append(Heading(f"{group.label}: {task}"))
-            own = [one for one in group.plain if task in one.evaluations("test")]
+            own = [arms["zero-shot"] for one in group.plain if "zero-shot" in (arms := group.arms(one, task))]
             zero = group.untrained(task)
-            blocks.append(methods_table(found, zero if own else None))
+            blocks.append(methods_table(found, own[0] if own else None))
             if zero:
                 blocks.append(Listing(tuple(against_zero_shot(one, zero).removeprefix("- ") for one in found)))
     return Section("Every run and every arm", "arms", tuple(blocks)) if blocks else None

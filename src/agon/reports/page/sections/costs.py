@@ -9,43 +9,43 @@ from agon.evaluate.compare import Entrant
 from agon.evaluate.intervals import accuracy_interval
 from agon.reports.page.colours import colour_of
 from agon.reports.page.material import Group, Material
-from agon.reports.page.model import Beside, Block, Chart, Heading, Mark, Section, Series, Text
+from agon.reports.page.model import Beside, Chart, Mark, Section, Series, Text
 from agon.reports.page.paper import MAIN, SETTING
 
+NOTE = "Vertical lines: 95% intervals over problems."
 SHORT = ("zero-shot", "grpo", "moa", "coop", "agon")  # what the paper's figure shows
 
 
 def length_section(material: Material) -> Section | None:
     """The paper's first figure, and ours beside it."""
-    blocks: list[Block] = []
-    for group in material.groups:
-        marks = tuple(_lengths(group))
-        if marks:
-            title = "Ours" + (f": {group.label}" if len(material.groups) > 1 else "")
-            chart = Chart(title, "tokens of a final-stage completion", "% right", marks, "Lines: 95% intervals.")
-            blocks.append(Beside((chart, *([] if blocks else [paper_chart()]))))
-    return Section("Accuracy and length", "length", tuple(blocks)) if blocks else None
+    charts = [
+        Chart(_title("Ours", group, material), "tokens of a final-stage completion", "% right", marks, NOTE)
+        for group in material.groups
+        if (marks := tuple(_lengths(group)))
+    ]
+    return Section("Accuracy and length", "length", (Beside((*charts, paper_chart())),)) if charts else None
 
 
 def tokens_section(material: Material) -> Section | None:
     """Every way to answer on the same axes: what it scores and what it spends."""
-    blocks: list[Block] = []
-    for group in material.groups:
-        marks = tuple(_tokens(group))
-        if not marks:
-            continue
-        if len(material.groups) > 1:
-            blocks.append(Heading(group.label))
-        note = (
-            "Tokens generated for an answer, both stages and every attempt counted, mean over seeds. Above and to the "
-            "left is better. Dots: the headline of a method; triangles: its policies alone, one pass; squares: two "
-            "attempts and a vote, which cost about what a cascade does; diamonds: untrained."
-        )
-        blocks.append(Beside((Chart(f"{group.task} test", "tokens for an answer", "% right", marks, note),)))
-    if not blocks:
+    charts = [
+        Chart(_title(f"{group.task} test", group, material), "tokens for an answer", "% right", marks)
+        for group in material.groups
+        if (marks := tuple(_tokens(group)))
+    ]
+    if not charts:
         return None
-    blocks.append(Text("The paper counts the tokens of the final stage only, so there is no figure of its to put beside."))
-    return Section("Accuracy and tokens", "tokens", tuple(blocks))
+    lead = Text(
+        "Tokens generated for an answer, both stages and every attempt counted, mean over seeds. Above and to the left "
+        "is better. Dots: the headline of a method; triangles: its policies alone, one pass; squares: two attempts and "
+        "a vote, which cost about what a cascade does; diamonds: untrained. The paper counts the tokens of the final "
+        "stage only, so there is no figure of its to put beside."
+    )
+    return Section("Accuracy and tokens", "tokens", (lead, Beside(tuple(charts))))
+
+
+def _title(title: str, group: Group, material: Material) -> str:
+    return f"{title}, {group.label}" if len(material.groups) > 1 else title
 
 
 def _lengths(group: Group) -> Iterator[Series]:
@@ -67,8 +67,7 @@ def _tokens(group: Group) -> Iterator[Series]:
     if task is None or group.unlike:
         return
     for name in ("zero-shot", "self-cascade", "moa", "majority"):
-        has_own = any(task in record.evaluations("test") for record in group.plain)
-        control = group.untrained(task, name) if name != "majority" or has_own else None
+        control = group.untrained(task, name)
         if control:
             label = "vote, untrained" if name == "majority" else name
             yield _mark(label, "base", "diamond", [control], "total")
@@ -100,9 +99,8 @@ def _mark(label: str, colour: str, mark: Mark, entrants: Sequence[Entrant], cost
     spent = fmean(one["tokens"]["total"] if cost == "total" else one[cost] for one in figures)
     low, high = accuracy_interval(correct)
     rate = 100 * float(correct.mean())
-    return Series(
-        label, colour, ((spent, rate),), mark, spans=((spent, 100 * low, 100 * high),), named=True
-    )
+    spans = ((spent, 100 * low, 100 * high),) if cost != "total" else ()
+    return Series(label, colour, ((spent, rate),), mark, spans=spans, named=True)
 
 
 def paper_chart() -> Chart:
@@ -113,9 +111,9 @@ def paper_chart() -> Chart:
         assert reported.interval is not None
         at = 1000 * reported.length
         untrained = name in ("zero-shot", "moa")
-        colour, mark = ("base", "diamond") if untrained else (colour_of(name), "dot")
-        marks.append(
-            Series(name, colour, ((at, reported.accuracy),), mark, spans=((at, *reported.interval),), named=True)  # type: ignore[arg-type]
-        )
+        colour = "base" if untrained else colour_of(name)
+        mark: Mark = "diamond" if untrained else "dot"
+        spans = ((at, *reported.interval),)
+        marks.append(Series(name, colour, ((at, reported.accuracy),), mark, spans=spans, named=True))
     note = f"fig:results (a), with the intervals of tab:ci: {SETTING}."
     return Chart("The paper's", "tokens of a final-stage completion", "% right", tuple(marks), note)

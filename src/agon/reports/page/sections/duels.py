@@ -1,14 +1,17 @@
 """A handful of duels, chosen by a rule and not by taste, word for word.
 
-They are the training's own, which a run keeps with their problems: nothing has to be loaded to show them, and a run
-folder stays data.
+By default they are the training's own, which a run keeps with their problems: nothing has to be loaded to show them.
+Those of test evaluations need the task, whose problems an evaluation only names.
 """
 
 from collections.abc import Iterator, Sequence
 
 from agon.game.duel import Duel
+from agon.judges.pool import JudgePool
 from agon.reports.page.material import Material
 from agon.reports.page.model import Block, Heading, Quote, Section, Text
+from agon.reports.quotes import Quote as Example
+from agon.reports.quotes import quotes, sources
 from agon.runs.records import Record
 
 LAST = 512  # duels of a run, from its end
@@ -16,8 +19,42 @@ LONGEST = 1_500  # characters of a text that are shown
 KINDS = {"converted": "A conversion", "corrupted": "A corruption", "both wrong": "Both wrong"}
 
 
-def duels_section(material: Material, count: int) -> Section | None:
+def duels_section(
+    material: Material, count: int, of: str = "training", path: str | None = None
+) -> Section | None:
     """The shortest examples of each kind, from the first seed of each method that has any."""
+    return _of_training(material, count) if of == "training" else _of_tests(material, count, path)
+
+
+def _of_tests(material: Material, count: int, path: str | None) -> Section:
+    blocks: list[Block] = []
+    with JudgePool("math") as pool:
+        for record in _first_seeds(material):
+            found = quotes(sources(record, path), count, pool)
+            if found:
+                blocks.append(Heading(record.name))
+                blocks += [_test_quote(one) for one in found]
+    rule = (
+        f"The rule: of each method's first seed and each of its test evaluations, the {count} shortest conversions, "
+        "corruptions and copied errors, both sides well formed, no two of one problem."
+    )
+    return Section("Duels", "duels", (Text(rule), *blocks))
+
+
+def _test_quote(quote: Example) -> Quote:
+    draft, final = quote.exchange.draft, quote.exchange.final
+    return Quote(
+        f"A {quote.kind}: {quote.where}",
+        (
+            (f"Problem (gold: {quote.problem.answer})", quote.problem.prompt),
+            (f"Draft by {draft.policy}: {draft.reason}", draft.text),
+            (f"What {final.policy} was shown", final.shown or ""),
+            (f"Challenge by {final.policy}: {final.reason}", final.text),
+        ),
+    )
+
+
+def _of_training(material: Material, count: int) -> Section | None:
     blocks: list[Block] = []
     for record in _first_seeds(material):
         found = list(chosen(record.run.duels().last(LAST), count))

@@ -41,15 +41,18 @@ def main_table(group: Group, task: str) -> Table:
     rows = [
         _row(f"{name}, untrained", "", [control], MAIN.get(name))
         for name in CONTROLS
-        if (control := _control(group, task, name))
+        if (control := group.untrained(task, name))
     ]
     for side in sides(entrants) if entrants else ():
         rows.append(_row(f"**{side.label}**", _arms(side.entrants), side.entrants, MAIN.get(side.label)))
         if side.label == "grpo":
-            again = [one for one in group.entrants(task, "A->A") if one.method == "grpo"]
+            noted = {record.name for record in group.runs if record.note}
+            again = [
+                one for one in group.entrants(task, "A->A") if one.method == "grpo" and one.name not in noted
+            ]
             if again:
                 rows.append(_row("grpo, two passes", "A->A", again, MAIN["grpo, two passes"]))
-    first = (entrants or [one for one in [_control(group, task, "zero-shot")] if one])[0].result
+    first = (entrants or [one for one in [group.untrained(task)] if one])[0].result
     return Table(
         f"{task} test: {first['n']} problems, samples per problem: {first['samples']}",
         (*HEAD, *PAPER),
@@ -64,14 +67,6 @@ def main_table(group: Group, task: str) -> Table:
             "the differences, not the levels.",
         ),
     )
-
-
-def _control(group: Group, task: str, name: str) -> Entrant | None:
-    """A control over the untrained model; `majority` of a run is a vote of its trained policies."""
-    if name == "majority":
-        found = [one for one in group.plain if task in one.evaluations("test")]
-        return group.untrained(task, name) if found else None
-    return group.untrained(task, name)
 
 
 def _arms(entrants: Sequence[Entrant]) -> str:

@@ -30,7 +30,7 @@ def transitions_section(material: Material) -> Section | None:
             cascade
             for record in [*group.plain, *group.runs]
             if not record.note
-            for cascade in cascades(record, group.task)
+            for cascade in cascades(record, group.arms(record, group.task))
         ]
         if found:
             blocks.append(exchange_table(group.task, found))

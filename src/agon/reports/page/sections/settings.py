@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from agon.evaluate.claims import tested_claims
+from agon.evaluate.claims import claim_differences
 from agon.evaluate.compare import Entrant, sides
 from agon.game.methods import METHODS
 from agon.reports.page.material import Group, Material
@@ -25,7 +25,7 @@ def ablations_section(material: Material) -> Section | None:
         rows = [one for one in ABLATIONS if {one.variant, one.against} <= there]
         if not rows:
             continue
-        tested = tested_claims(entrants, [(one.against, one.variant) for one in rows])
+        tested = claim_differences(entrants, [(one.against, one.variant) for one in rows])
         cells = tuple(
             (
                 row.factor,
@@ -42,14 +42,17 @@ def ablations_section(material: Material) -> Section | None:
         if len(material.groups) > 1:
             blocks.append(Heading(group.label))
         head = ("factor", "variant", "against", "points", "95% interval", "p Holm", "p seeds", "paper's points")
-        note = "points: the second less the variant, paired by problem. The paper's are differences of tab:ablations."
+        note = (
+            "points: what it is held against, less the variant, paired by problem; p Holm is corrected over the rows "
+            "of this table. The paper's are differences of tab:ablations."
+        )
         blocks.append(Table(f"{group.task} test: one choice changed at a time", head, cells, (note,)))
     return Section("Ablations", "ablations", tuple(blocks)) if blocks else None
 
 
 def scaling_section(material: Material) -> Section | None:
     """Settings side by side, where there are several: models, rates, budgets, worlds."""
-    tested = [group for group in material.groups if group.task and group.entrants_anywhere and group.runs]
+    tested = [group for group in material.groups if group.task and group.runs]
     if len(tested) < 2:
         return None
     methods = [name for name in dict.fromkeys(name for group in tested for name in group.methods)]

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from agon.game.methods import METHODS
-from agon.reports.curves import WINDOW, moving_mean
 from agon.reports.page.colours import colour_of
 from agon.reports.page.material import Group, Material
 from agon.reports.page.model import Beside, Block, Chart, Heading, Section, Series, Text
 from agon.reports.page.paper import OVER_TRAINING, PROBLEMS, SETTING
 from agon.runs.records import Record
 
+WINDOW = 4  # roles swap every step: an even window holds both policies in both roles
 NOTE = f"Mean over {WINDOW} steps and over seeds; a band reaches from the lowest seed to the highest."
 
 
@@ -37,6 +37,16 @@ def curves(records: Sequence[Record]) -> list[Chart]:
         Chart(title, "optimizer step", unit, tuple(lines), NOTE, from_zero=True)
         for title, unit, lines in panels
     ]
+
+
+def moving_mean(values: Sequence[float], window: int = WINDOW) -> list[tuple[float, float]]:
+    """The mean of the last `window` values, from the first step that has as many, steps counted from 1.
+
+    >>> moving_mean([1, 3, 5, 7], window=2)
+    [(2.0, 2.0), (3.0, 4.0), (4.0, 6.0)]
+    """
+    ends = range(window, len(values) + 1)
+    return [(float(end), fmean(values[end - window : end])) for end in ends]
 
 
 def _streams(records: Sequence[Record], metric: str, scale: float = 1) -> Iterator[Series]:

@@ -10,7 +10,7 @@ from agon.reports.page.verdicts import Verdict
 
 def answers(material: Material) -> dict[str, list[Verdict]]:
     """The verdicts of every group in which something was tested."""
-    return {group.label: verdicts(group) for group in material.groups if group.entrants_anywhere}
+    return {group.label: verdicts(group) for group in material.groups if group.tested}
 
 
 def words_section(material: Material, found: dict[str, list[Verdict]]) -> Section:
