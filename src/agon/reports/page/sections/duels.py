@@ -28,9 +28,10 @@ def duels_section(
 
 def _of_tests(material: Material, count: int, path: str | None) -> Section:
     blocks: list[Block] = []
+    read = [(record, sources(record, path)) for record in _first_seeds(material)]
     with JudgePool("math") as pool:
-        for record in _first_seeds(material):
-            found = quotes(sources(record, path), count, pool)
+        for record, evaluations in read:
+            found = quotes(evaluations, count, pool)
             if found:
                 blocks.append(Heading(record.name))
                 blocks += [_test_quote(one) for one in found]
