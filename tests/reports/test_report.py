@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -150,9 +150,7 @@ def test_lean_copies_elsewhere_give_the_same_bytes(runs: Path, page: str, tmp_pa
     assert str(runs) not in page
 
 
-def test_every_arm_of_every_tested_run_and_the_controls_are_in_the_first_table(
-    runs: Path, page: str
-) -> None:
+def test_every_arm_of_every_tested_run_and_the_controls_are_in_the_first_table(runs: Path, page: str) -> None:
     found = rows(page, "bits test: 24 problems", "Every run and every arm")
     wanted = [
         (f"{arm} (base)", "", figures)
@@ -235,7 +233,9 @@ def test_signal_counts_the_rollouts_that_each_adapter_learned_from(page: str) ->
 def test_the_budget_counts_what_the_steps_were_given(page: str) -> None:
     found = rows(page, "Training budget")
     assert [row[0] for row in found] == [name_of(*run) for run in RUNS if run[2] == 3e-4]
-    assert "All 4 finished runs have the same budget: problems 16, rollouts 256, token cap 3, passes 1." in page
+    assert (
+        "All 4 finished runs have the same budget: problems 16, rollouts 256, token cap 3, passes 1." in page
+    )
     # 8 steps of 8 x 4 rollouts, 16 of them a problem; 100 tokens a second times the step, for 2 s at odd steps.
     tokens = sum(100 * step * (1 + step % 2) for step in range(1, 9)) + 800
     assert tokens == 6000
@@ -254,9 +254,7 @@ def test_the_use_of_the_gpu_is_summed_over_runs_and_controls(page: str) -> None:
     assert found["all"][1:5] == ["200", "25", "36", f"{seconds / 3600:.2f}"]
 
 
-def test_rates_are_compared_by_validation_and_by_how_training_ended(
-    runs: Path, page: str
-) -> None:
+def test_rates_are_compared_by_validation_and_by_how_training_ended(runs: Path, page: str) -> None:
     found = rows(page, "Learning rates; validation: 8 problems")
     for row, run in zip(found, ("grpo-s0-lr3e-4", "grpo-s0-lr1e-3"), strict=True):
         figures = result(runs, run, "evaluations/bits-validation")["arms"]["A"]
@@ -366,7 +364,9 @@ def test_duels_are_quoted_as_they_were_written(
 ) -> None:
     run, samples = run_and_samples
     page = quoted_duels(run)
-    quoted = re.findall(rf"#### A {kind}: agon-s0-lr3e-4, bits test: (A->B|B->A), (bit-\d+), sample (\d)", page)
+    quoted = re.findall(
+        rf"#### A {kind}: agon-s0-lr3e-4, bits test: (A->B|B->A), (bit-\d+), sample (\d)", page
+    )
     assert len({problem for _, problem, _ in quoted}) == len(quoted) == 2
     for play, problem, number in quoted:
         assert number == "0"  # the others are malformed
@@ -503,7 +503,9 @@ def test_a_sweep_is_reported_with_its_crashed_and_running_cells(runs: Path, tmp_
     assert "methods:\n- grpo" in page
 
 
-def test_a_sweep_whose_cells_had_other_budgets_says_so_and_compares_nothing(runs: Path, tmp_path: Path) -> None:
+def test_a_sweep_whose_cells_had_other_budgets_says_so_and_compares_nothing(
+    runs: Path, tmp_path: Path
+) -> None:
     sweep = SweepFolder(tmp_path / "sweep")
     cells = [Cell(name, "bits", name.split("-")[0], 0) for name in ("grpo-s0-lr3e-4", "coop-s0-lr3e-4")]
     sweep.folder.mkdir()

@@ -13,7 +13,7 @@ from tests.reports.test_writers import HOSTILE
 from tests.view import make
 
 pytest.importorskip("selenium.webdriver", reason="needs selenium")
-from tests.view.browser import CHROMIUM, DRIVER, MISSING, chromium  # noqa: E402
+from tests.view.browser import CHROMIUM, DRIVER, MISSING, chromium
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=MISSING)
 ROOT = Path(__file__).parents[2]
@@ -65,10 +65,14 @@ def test_the_report_opens_from_disk_fits_every_screen_and_prints(hostile: Path) 
                 assert asked == 0
             assert len(grounds) == 2
             assert browser.execute_script("return window.owned") is None
-            assert browser.execute_script("return document.querySelectorAll('script, img, iframe').length") == 0
+            assert (
+                browser.execute_script("return document.querySelectorAll('script, img, iframe').length") == 0
+            )
             printed = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
             assert printed.startswith(b"%PDF")
             assert len(re.findall(rb"/Type\s*/Page\b", printed)) >= 2
-        for link in browser.execute_script("return [...document.querySelectorAll('nav a')].map((a) => a.hash)"):
+        for link in browser.execute_script(
+            "return [...document.querySelectorAll('nav a')].map((a) => a.hash)"
+        ):
             assert browser.execute_script("return document.querySelector(arguments[0])", link)
         assert [entry["message"] for entry in browser.get_log("browser")] == []

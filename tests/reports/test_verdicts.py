@@ -59,7 +59,9 @@ def test_fewer_seeds_say_less(
 def test_no_difference_is_said_with_the_smallest_that_would_have_been_seen() -> None:
     found = said(replace(SEEN, p_holm=0.0501, p=0.02, visible=0.026, visible_over_seeds=0.111))
     assert (found.outcome, found.basis, found.answer) == ("open", "", "No difference seen")
-    assert "difference of 2.6 points or more in 8 of 10 cases, and these seeds one of 11.1" in found.sentences[1]
+    assert (
+        "difference of 2.6 points or more in 8 of 10 cases, and these seeds one of 11.1" in found.sentences[1]
+    )
 
 
 def test_only_the_corrected_p_value_counts() -> None:
@@ -82,7 +84,9 @@ def test_a_cascade_is_worth_its_tokens_only_at_equal_cost() -> None:
     assert (dear.outcome, dear.answer) == ("open", "Better, at 2.0 times the tokens")
     assert tokens_verdict("Worth it?", replace(SEEN, p_holm=0.5), 400, 400).answer.startswith("Not shown")
     assert tokens_verdict("Worth it?", replace(SEEN, difference=-0.2), 400, 400).answer == "No, worse"
-    assert tokens_verdict("Worth it?", replace(SEEN, seeds=(2, 2)), 400, 400).answer.startswith("Better in these runs")
+    assert tokens_verdict("Worth it?", replace(SEEN, seeds=(2, 2)), 400, 400).answer.startswith(
+        "Better in these runs"
+    )
 
 
 def test_no_wording_claims_more_than_its_outcome_and_basis() -> None:

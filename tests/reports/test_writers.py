@@ -141,7 +141,15 @@ def test_text_in_latex_is_shown_as_it_is(given: str, escaped: str) -> None:
 
 def test_the_three_say_the_same() -> None:
     """Every sentence and every figure of the page stands in each of them."""
-    said = ["One sentence of 12.5%.", "A question?", "An answer", "first cell", "61.0", "agon train x", "quoted"]
+    said = [
+        "One sentence of 12.5%.",
+        "A question?",
+        "An answer",
+        "first cell",
+        "61.0",
+        "agon train x",
+        "quoted",
+    ]
     made = Page(
         "Title",
         "Lead",
@@ -161,9 +169,15 @@ def test_the_three_say_the_same() -> None:
         ),
     )
     text, pictures = markdown(made, "figures")
-    texts = ["".join(read(html(made)).words), text + "".join(pictures.values()), latex(made).replace("\\%", "%")]
+    texts = [
+        "".join(read(html(made)).words),
+        text + "".join(pictures.values()),
+        latex(made).replace("\\%", "%"),
+    ]
     for written in texts:
-        assert [words for words in (*said, "Title", "Lead", "Part", "25.0", "12.5") if words not in written] == []
+        assert [
+            words for words in (*said, "Title", "Lead", "Part", "25.0", "12.5") if words not in written
+        ] == []
 
 
 def test_a_lone_backtick_is_a_character() -> None:

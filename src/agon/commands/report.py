@@ -44,8 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="training",
         help="where duels are quoted from; test needs whole runs and their task (default training)",
     )
-    parser.add_argument("--path", help="with --duels-of test: local copy of the task; the run's own otherwise")
-    parser.add_argument("--json", action="store_true", help="print the verdicts as JSON; a page only with --out")
+    parser.add_argument(
+        "--path", help="with --duels-of test: local copy of the task; the run's own otherwise"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print the verdicts as JSON; a page only with --out"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -53,9 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         from agon.reports.page.build import Asked, build_report, write_report
         from agon.train.option_table import defaults
 
-        asked = Asked(
-            arguments.title, arguments.copying, arguments.duels, arguments.duels_of, arguments.path
-        )
+        asked = Asked(arguments.title, arguments.copying, arguments.duels, arguments.duels_of, arguments.path)
         report = build_report(arguments.places, defaults(), asked)
         targets = arguments.out or ([] if arguments.json else [_target(arguments.places)])
         written = write_report(report, targets)

@@ -23,8 +23,8 @@ POWER = 0.8
 class Difference:
     """What a comparison of two sides gave. Rates are fractions.
 
-    `visible` is the smallest difference that such a test over these problems finds in 8 of 10 cases; `visible_over_seeds`
-    the same for Welch's test with the spread and the number of these runs.
+    `visible` is the smallest difference that such a test over these problems finds in 8 of 10 cases;
+    `visible_over_seeds` the same for Welch's test with the spread and the number of these runs.
     """
 
     first: str

@@ -119,9 +119,7 @@ def enter_arms(where: str, task: str | None = None, split: str = "test") -> dict
     evaluation = _evaluation(Path(where), target, task, split)
     with _whole(where, evaluation):
         result, samples = evaluation.read_result(), evaluation.read_samples()
-        found = {
-            name: _entrant(where, None, name, target, result, samples) for name in result["arms"]
-        }
+        found = {name: _entrant(where, None, name, target, result, samples) for name in result["arms"]}
         return found | {HEADLINE: found[result["headline"]]}
 
 

@@ -89,7 +89,9 @@ def contrast(first: np.ndarray, second: np.ndarray, level: float = LEVEL, seed: 
 Packed = tuple[bytes, int, int]  # an arm that can be remembered
 
 
-@lru_cache(maxsize=1024)  # a report asks for the same contrast in several of its tables, at a fifth of a second each
+@lru_cache(
+    maxsize=1024
+)  # a report asks for the same contrast in several of its tables, at a fifth of a second each
 def _contrast(one: Packed, other: Packed, level: float, seed: int) -> Contrast:
     first, second = (
         np.frombuffer(answers, dtype=bool).reshape(problems, samples)

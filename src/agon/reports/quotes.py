@@ -78,7 +78,9 @@ def _task(record: Record, name: str, path: str | None) -> Task:
     own = record.task if name == record.task.get("name") else {}
     where = path or record.task.get("path")
     if is_part(str(own.get("spec") or name)):
-        raise InputError(f"The task '{name}' of '{record.name}' is code, which a report does not run: quote its training.")
+        raise InputError(
+            f"The task '{name}' of '{record.name}' is code, which a report does not run: quote its training."
+        )
     try:
         return load_task(str(own.get("spec") or name), path=where, seed=int(own.get("seed", 0)))
     except InputError as error:

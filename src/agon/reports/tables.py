@@ -98,9 +98,18 @@ def _marked_up(text: str) -> str:
 
 TEX = {
     **{mark: f"\\{mark}" for mark in "&%#_${}"},
-    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
-    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}"},
-    **{"->": r"$\to$", "--": "-{}-", "`": r"\textasciigrave{}", "–": "--", "…": r"\ldots{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "`": r"\textasciigrave{}",
+    "->": r"$\to$",
+    "--": "-{}-",
+    "–": "--",
+    "…": r"\ldots{}",
 }
 
 

@@ -21,9 +21,7 @@ class Axis:
         return self.start + (self.end - self.start) * (value - self.low) / (self.high - self.low)
 
 
-def axes(
-    chart: Chart, left: float, right: float, top: float, floor: float
-) -> tuple[Axis, Axis]:
+def axes(chart: Chart, left: float, right: float, top: float, floor: float) -> tuple[Axis, Axis]:
     """The horizontal and the vertical axis of a chart."""
     xs = [x for one in chart.series for x, _ in one.points]
     ys = [y for one in chart.series for _, y in one.points]

@@ -29,6 +29,9 @@ class Asked:
     path: str | None = None
 
 
+PLAIN = Asked()
+
+
 @dataclass(frozen=True)
 class Report:
     """A page and the verdicts on it."""
@@ -57,7 +60,7 @@ class Report:
         }
 
 
-def build_report(places: Sequence[str], defaults: Mapping[str, Any], asked: Asked = Asked()) -> Report:
+def build_report(places: Sequence[str], defaults: Mapping[str, Any], asked: Asked = PLAIN) -> Report:
     """Read what was given and make its page; `defaults` are the options of `agon train` that nobody set."""
     material = read_material(places)
     verdicts = words.answers(material)
@@ -86,7 +89,9 @@ def build_report(places: Sequence[str], defaults: Mapping[str, Any], asked: Aske
     sections = [section for section in made if section]
     missing = account.untold(material, sections)
     if missing:
-        note = Section("Not in this report", "missing", (Text("This data has nothing for:"), Listing(tuple(missing))))
+        note = Section(
+            "Not in this report", "missing", (Text("This data has nothing for:"), Listing(tuple(missing)))
+        )
         sections.append(note)
     return Report(Page(asked.title or _title(material), _lead(material), tuple(sections)), verdicts, material)
 
@@ -130,10 +135,12 @@ def _lead(material: Material) -> str:
     done = [entry for entry in material.entries if entry.counts]
     methods = dict.fromkeys(run.method for run in material.trained)
     cells = len(material.entries)
-    said = f"{len(done)} of {cells} finished" if len(done) < cells else ("1 run" if cells == 1 else f"{cells} runs")
+    said = (
+        f"{len(done)} of {cells} finished"
+        if len(done) < cells
+        else ("1 run" if cells == 1 else f"{cells} runs")
+    )
     named = f", {', '.join(f'`{name}`' for name in methods)}" if methods else ""
     tasks = list(dict.fromkeys(task for group in material.groups for task in group.tasks))
     tested = f"; tested on {', '.join(tasks)}" if tasks else "; nothing was tested"
     return f"{said}{named}{tested}. Every figure comes from the runs; every sentence from a test of them."
-
-

@@ -44,13 +44,18 @@ def verdicts(group: Group) -> list[Verdict]:
 def open_questions(group: Group, answers: Sequence[Verdict]) -> list[str]:
     """What the data of a group cannot tell."""
     said = [
-        f"Whether `{one.tested.first}` and `{one.tested.second}` differ by less than {100 * one.tested.visible:.1f} points."
+        f"Whether `{one.tested.first}` and `{one.tested.second}` differ by less than "
+        f"{100 * one.tested.visible:.1f} points."
         for one in answers
         if one.outcome == "open" and one.tested and one.tested.p_holm >= LEVEL
     ]
-    seeds = {method: len({run.seed for run in group.runs if run.method == method}) for method in group.methods}
+    seeds = {
+        method: len({run.seed for run in group.runs if run.method == method}) for method in group.methods
+    }
     if seeds and max(seeds.values()) == 1:
-        said.append("Seeds were not varied: every method is one training run, and runs of one method differ too.")
+        said.append(
+            "Seeds were not varied: every method is one training run, and runs of one method differ too."
+        )
     elif seeds and min(seeds.values()) < 3:
         few = ", ".join(f"`{method}` {count}" for method, count in seeds.items() if count < 3)
         said.append(f"A claim needs three training seeds; there are fewer of {few}.")
@@ -88,7 +93,9 @@ def _reading(group: Group, task: str) -> list[Difference]:
         played = [
             one
             for record in group.runs
-            if record.method == method and not record.note and METHODS.get(method, METHODS["coop"]).shows_attempt
+            if record.method == method
+            and not record.note
+            and METHODS.get(method, METHODS["coop"]).shows_attempt
             for one in cascades(record, group.arms(record, task))
         ]
         if played:
@@ -96,12 +103,14 @@ def _reading(group: Group, task: str) -> list[Difference]:
                 np.concatenate([getattr(one, what) for one in played], axis=1) for what in ("final", "reader")
             )
             seeds = len({one.run for one in played})
-            found.append(pair_difference(f"{method} after reading", f"{method} alone", final, reader, (seeds, seeds)))
+            found.append(
+                pair_difference(f"{method} after reading", f"{method} alone", final, reader, (seeds, seeds))
+            )
     return found
 
 
 def _tokens(group: Group, task: str) -> Verdict:
-    """The cascade of `agon`, or of another pair, against two attempts and a vote: by `grpo`, else by its own policies."""
+    """The cascade of `agon`, else of another pair, against a vote of two attempts: by `grpo`, else by its own policies."""
     entrants = group.entrants(task)
     pairs = [one for one in entrants if "->" in one.arm]
     chosen = next((name for name in ("agon", "coop") if any(one.method == name for one in pairs)), None)
@@ -117,7 +126,9 @@ def _tokens(group: Group, task: str) -> Verdict:
     sided = [replace(one, method=label) for one in control]
     names = {side.label for side in sides([*cascade, *sided])}
     if not {chosen, label} <= names:
-        return verdict("tokens", TOKENS, None, "Runs of one method share a seed, so they are not seeds of it.")
+        return verdict(
+            "tokens", TOKENS, None, "Runs of one method share a seed, so they are not seeds of it."
+        )
     (tested,) = claim_differences([*cascade, *sided], [(chosen, label)])
     return tokens_verdict(TOKENS, tested, tokens_of(cascade), tokens_of(sided))
 

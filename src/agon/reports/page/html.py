@@ -50,7 +50,8 @@ def html(page: Page) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{escape(one_line(page.title))}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f'<header><p class="made">agon report</p><h1>{_sentence(page.title)}</h1><p>{_sentence(page.lead)}</p></header>\n'
+        f'<header><p class="made">agon report</p><h1>{_sentence(page.title)}</h1>'
+        f"<p>{_sentence(page.lead)}</p></header>\n"
         f'<nav aria-label="Contents"><ul>{contents}</ul></nav>\n<main>\n{sections}\n</main>\n</body>\n</html>\n'
     )
 
@@ -58,9 +59,7 @@ def html(page: Page) -> str:
 def stylesheet() -> str:
     """The style with the colours of the methods, for light and for dark paper."""
     light, dark = (
-        "".join(
-            f"--{name}:{pair[place]};" for name, pair in {**COLOURS, "good": GOOD, "bad": BAD}.items()
-        )
+        "".join(f"--{name}:{pair[place]};" for name, pair in {**COLOURS, "good": GOOD, "bad": BAD}.items())
         for place in (0, 1)
     )
     names = (*COLOURS, "good", "bad", "ink", "grey", "rule")
@@ -114,7 +113,8 @@ def _(block: Table) -> Iterator[str]:
     notes = "".join(f"<p>{_sentence(note)}</p>" for note in block.notes)
     wide = " wide" if len(block.head) > 7 else ""
     yield (
-        f'<figure class="table{wide}"><figcaption>{_sentence(block.title)}</figcaption><div class="scroll" tabindex="0">'
+        f'<figure class="table{wide}"><figcaption>{_sentence(block.title)}</figcaption>'
+        f'<div class="scroll" tabindex="0">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
         f'<div class="notes">{notes}</div></figure>'
     )

@@ -83,7 +83,9 @@ def _(block: Table) -> Iterator[str]:
     # A table that is longer than a page may break, one that is wider than the text is made narrower.
     yield r"\begin{adjustbox}{max width=\linewidth,max totalheight=0.92\textheight}\small"
     yield rf"\begin{{tabular}}{{l{'r' * (len(block.head) - 1)}}}"
-    yield "\n".join([r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}", r"\end{adjustbox}"])
+    yield "\n".join(
+        [r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}", r"\end{adjustbox}"]
+    )
     yield "".join(rf"\par{{\footnotesize {_sentence(note)}}}" for note in block.notes) + "\\par\n"
 
 

@@ -78,7 +78,9 @@ class Group:
     @cached_property
     def tasks(self) -> list[str]:
         """What the runs were tested on, their own task first."""
-        return list(dict.fromkeys(task for one in self.runs or self.plain for task in one.evaluations("test")))
+        return list(
+            dict.fromkeys(task for one in self.runs or self.plain for task in one.evaluations("test"))
+        )
 
     @property
     def task(self) -> str | None:
@@ -187,9 +189,7 @@ def _cells(sweep: SweepFolder) -> Iterator[Entry]:
         if state.state == DONE and not there:
             state, trouble = replace(state, state=FAILED), "it is said to be done, but its folder is gone"
         record = Record(run) if there else None
-        yield Entry(
-            cell.name, cell.group, cell.method, cell.seed, state.state, trouble, record, cell.options
-        )
+        yield Entry(cell.name, cell.group, cell.method, cell.seed, state.state, trouble, record, cell.options)
 
 
 def _entry(place: Path) -> Entry:
@@ -231,7 +231,9 @@ def _groups(entries: Sequence[Entry]) -> tuple[Group, ...]:
         Group(label, (*(one for one in plain if _stands_beside(one, members)), *members))
         for label, members in named.items()
     )
-    return tuple(sorted(found, key=lambda group: -len([one for one in group.runs if one.evaluations("test")])))
+    return tuple(
+        sorted(found, key=lambda group: -len([one for one in group.runs if one.evaluations("test")]))
+    )
 
 
 def _stands_beside(plain: Entry, members: Sequence[Entry]) -> bool:

@@ -48,7 +48,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one colour: a line, or marks. `band` and `spans` hold (x, low, high); `side` is a name beside a mark."""
+    """Points of one colour: a line, or marks. `band` and `spans` hold (x, low, high); `named` puts the label beside."""
 
     label: str
     colour: str

@@ -101,7 +101,8 @@ def _band(one: Series, x: Axis, y: Axis) -> Iterator[str]:
 
 def _points(one: Series, x: Axis, y: Axis) -> Iterator[str]:
     for at, low, high in one.spans:
-        yield f'<path class="s-{one.colour}" opacity="0.4" stroke-width="1.5" d="M{x.at(at):.1f} {y.at(low):.1f}V{y.at(high):.1f}"/>'
+        reach = f"M{x.at(at):.1f} {y.at(low):.1f}V{y.at(high):.1f}"
+        yield f'<path class="s-{one.colour}" opacity="0.4" stroke-width="1.5" d="{reach}"/>'
     if one.mark == "line":
         dashes = ' stroke-dasharray="5 4"' if one.dashed else ""
         points = " ".join(f"{x.at(at):.1f},{y.at(value):.1f}" for at, value in one.points)
@@ -151,7 +152,9 @@ def _names(series: Sequence[Series], x: Axis, y: Axis) -> Iterator[str]:
                 ("middle", left, height - 24), ("middle", left, height + 32),
             ]  # fmt: skip
             boxes = [(_box(place, at_x, at_y, wide), place, at_x, at_y) for place, at_x, at_y in sides]
-            free = [one for one in boxes if one[0][0] >= LEFT and one[0][2] <= WIDTH and not _hits(one[0], taken)]
+            free = [
+                one for one in boxes if one[0][0] >= LEFT and one[0][2] <= WIDTH and not _hits(one[0], taken)
+            ]
             box, place, at_x, at_y = (free or boxes)[0]
             taken.append(box)
             yield _text(at_x, at_y, one.label, place, one.colour)
@@ -195,20 +198,29 @@ def _flow(flow: Flow) -> Iterator[str]:
         (flow.kept, top, top, "good", 0.34),
         (flow.corrupted, top + tall * flow.kept, lower_right, "bad", 0.62),
         (flow.converted, lower_left, top + tall * flow.kept, "good", 0.78),
-        (flow.both_wrong, lower_left + tall * flow.converted, lower_right + tall * flow.corrupted, "grey", 0.26),
+        (
+            flow.both_wrong,
+            lower_left + tall * flow.converted,
+            lower_right + tall * flow.corrupted,
+            "grey",
+            0.26,
+        ),
     )
     for share, start, end, colour, opacity in bands:
         wide = tall * share
         middle = (left + right) / 2
         yield (
-            f'<path class="f-{colour}" opacity="{opacity}" d="M{left + 5:g} {start:.1f}C{middle:g} {start:.1f} {middle:g} '
-            f"{end:.1f} {right - 5:g} {end:.1f}v{wide:.1f}C{middle:g} {end + wide:.1f} {middle:g} {start + wide:.1f} "
+            f'<path class="f-{colour}" opacity="{opacity}" d="M{left + 5:g} {start:.1f}C{middle:g} {start:.1f} '
+            f"{middle:g} {end:.1f} {right - 5:g} {end:.1f}v{wide:.1f}C{middle:g} {end + wide:.1f} {middle:g} {start + wide:.1f} "
             f'{left + 5:g} {start + wide:.1f}z"/>'
         )
     for x, share, low in ((left, drafts, lower_left), (right - 5, finals, lower_right)):
         yield _block(x, top, tall * share, "good")
         yield _block(x, low, tall * (1 - share), "grey")
-    for x, share, low, anchor in ((left - 8, drafts, lower_left, "end"), (right + 8, finals, lower_right, "start")):
+    for x, share, low, anchor in (
+        (left - 8, drafts, lower_left, "end"),
+        (right + 8, finals, lower_right, "start"),
+    ):
         upper = max(top + tall * share / 2 + 4, top + 6)
         lower = max(low + tall * (1 - share) / 2 + 4, upper + 15)
         yield _text(x, upper, f"right {100 * share:.1f}", anchor, "ink")

@@ -1,8 +1,7 @@
 """What tests allow to be said, in words, and never more.
 
-A difference counts as seen where its p-value over problems, corrected for the claims tested together, is below 5%. Of
-new training runs a sentence speaks only where Welch's test over the runs agrees, and of a claim only with three seeds on
-both sides. Where no difference is seen, the sentence says how large a one would have been.
+A difference counts as seen where its p-value over problems, corrected for the claims tested together, is below 5%. A
+plain yes or no needs Welch's test over the runs to agree, with three seeds on both sides. Where no difference is seen, the sentence says how large a one would have been.
 """
 
 from dataclasses import asdict, dataclass
@@ -83,7 +82,13 @@ def tokens_verdict(question: str, tested: Difference, cost: float, control_cost:
         answer = "Not shown: no difference seen"
     chosen: Outcome = "open" if plain.outcome == "better" and ratio > DEARER else plain.outcome
     return Verdict(
-        "tokens", question, chosen, plain.basis, answer, (plain.sentences[0], spent, *plain.sentences[1:]), tested
+        "tokens",
+        question,
+        chosen,
+        plain.basis,
+        answer,
+        (plain.sentences[0], spent, *plain.sentences[1:]),
+        tested,
     )
 
 

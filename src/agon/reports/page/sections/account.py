@@ -37,7 +37,9 @@ def cells_section(material: Material) -> Section | None:
         for entry in material.entries
     )
     note = "Only finished runs are compared; what is known of the others is shown under Training and Budget."
-    return Section("Cells", "cells", (Table("Cells", ("cell", "method", "seed", "state", "why"), rows, (note,)),))
+    return Section(
+        "Cells", "cells", (Table("Cells", ("cell", "method", "seed", "state", "why"), rows, (note,)),)
+    )
 
 
 def arms_section(material: Material) -> Section | None:
@@ -54,7 +56,9 @@ def arms_section(material: Material) -> Section | None:
             zero = group.untrained(task)
             blocks.append(methods_table(found, own[0] if own else None))
             if zero:
-                blocks.append(Listing(tuple(against_zero_shot(one, zero).removeprefix("- ") for one in found)))
+                blocks.append(
+                    Listing(tuple(against_zero_shot(one, zero).removeprefix("- ") for one in found))
+                )
     return Section("Every run and every arm", "arms", tuple(blocks)) if blocks else None
 
 
@@ -73,7 +77,9 @@ def budget_section(material: Material) -> Section | None:
         known = [run for run in runs if run.method in METHODS and "draft/dropped_groups" in run.steps[0]]
         if known:
             blocks.append(signal_table(known))
-    timed = [run for group in material.groups for run in group.begun if all(name in run.steps[0] for name in TIMED)]
+    timed = [
+        run for group in material.groups for run in group.begun if all(name in run.steps[0] for name in TIMED)
+    ]
     if timed:
         plain = [record for record in material.records if not record.trained]
         blocks += [Heading("Time"), gpu_table([*plain, *timed])]
@@ -88,10 +94,15 @@ def parity(group: Group) -> str:
     unequal = [(name, values) for name, values in given if len(set(values.values())) > 1]
     if not unequal:
         same = ", ".join(f"{name} {next(iter(values.values()))}" for name, values in given)
-        word = "The run has" if len(group.runs) == 1 else f"All {len(group.runs)} finished runs have the same budget:"
+        word = (
+            "The run has"
+            if len(group.runs) == 1
+            else f"All {len(group.runs)} finished runs have the same budget:"
+        )
         return f"{word} {same}."
     listed = "; ".join(
-        f"{name} " + ", ".join(f"{value} (`{run}`)" for run, value in values.items()) for name, values in unequal
+        f"{name} " + ", ".join(f"{value} (`{run}`)" for run, value in values.items())
+        for name, values in unequal
     )
     return f"The budgets differ: {listed}."
 

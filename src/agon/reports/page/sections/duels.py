@@ -89,7 +89,11 @@ def _first_seeds(material: Material) -> list[Record]:
 
 
 def _length(duel: Duel) -> tuple[int, str, int]:
-    texts = (duel.problem.prompt, duel.draft.rollout.text, duel.challenge.rollout.text if duel.challenge else "")
+    texts = (
+        duel.problem.prompt,
+        duel.draft.rollout.text,
+        duel.challenge.rollout.text if duel.challenge else "",
+    )
     return sum(map(len, texts)), duel.problem.id, duel.index
 
 
@@ -102,7 +106,10 @@ def _quote(kind: str, duel: Duel) -> Quote:
             (f"Problem (gold: {duel.problem.answer})", _cut(duel.problem.prompt)),
             (f"Draft by {duel.drafter}: {duel.draft.verdict.reason}", _cut(duel.draft.rollout.text)),
             (f"What {challenger} was shown", _cut(duel.shown or "(nothing)")),
-            (f"Challenge by {challenger}: {duel.challenge.verdict.reason}", _cut(duel.challenge.rollout.text)),
+            (
+                f"Challenge by {challenger}: {duel.challenge.verdict.reason}",
+                _cut(duel.challenge.rollout.text),
+            ),
         ),
     )
 

@@ -10,7 +10,7 @@ from agon.evaluate.intervals import accuracy_interval, spread
 from agon.reports.evaluation_tables import compare_tables
 from agon.reports.page.material import Group, Material
 from agon.reports.page.model import Block, Heading, Section, Text
-from agon.reports.page.paper import CITED, MAIN, MAIN_SOURCE, SETTING, Reported
+from agon.reports.page.paper import CITED, CODE, MAIN, MAIN_SOURCE, SETTING, Reported
 from agon.reports.tables import Table, interval, number, percent
 
 HEAD = ("method", "answered by", "seeds", "pass@1", "95% interval", "over seeds", "length", "tokens")
@@ -32,7 +32,15 @@ def _group(material: Material, group: Group) -> Iterator[Block]:
         yield Text(f"The runs are not compared. {group.unlike}")
         return
     yield main_table(group, group.task)
+    yield from code_note(group.task)
     yield from contrasts(group, group.task)
+
+
+def code_note(task: str) -> Iterator[Text]:
+    """The paper's second domain, for runs on programs."""
+    if "code" in task.lower():
+        said = ", ".join(f"`{name}` {one.accuracy:g}" for name, one in CODE.items())
+        yield Text(f"The paper's second domain (tab:code, Qwen3-1.7B on CodeContests EASY): {said}.")
 
 
 def main_table(group: Group, task: str) -> Table:

@@ -44,7 +44,7 @@ def transitions_section(material: Material) -> Section | None:
 
 
 def _flows(group: Group, task: str) -> Iterator[Flow]:
-    arms = [arm for arm in _arms(group, task)]
+    arms = list(_arms(group, task))
     for name in dict.fromkeys(name for name, _, _ in arms):
         own = [figures for label, _, figures in arms if label == name]
         kept, corrupted, converted, wrong = (fmean(one[part] for one in own) for part in PARTS)
@@ -81,7 +81,9 @@ def copying_section(material: Material) -> Section | None:
                     blocks.append(transitions_table(f"{label}{task} test, what finals took over", found))
         undecided = pool.counts.timeouts + pool.counts.crashes + pool.counts.errors
     if undecided:
-        blocks.append(Text(f"{undecided} pairs of wrong answers could not be compared and count as different."))
+        blocks.append(
+            Text(f"{undecided} pairs of wrong answers could not be compared and count as different.")
+        )
     return Section("Copying", "copying", tuple(blocks)) if blocks else None
 
 
@@ -110,4 +112,8 @@ def complementarity_section(material: Material) -> Section | None:
         "In percent. disagree: one right and the other wrong; either right: the ceiling of any way to choose between "
         "the two; error correlation: 1 if they fail on the same samples, 0 if independently. cascade: the headline.",
     )
-    return Section("Complementarity", "complementarity", (Table("The policies of a pair, alone", head, tuple(rows), notes),))
+    return Section(
+        "Complementarity",
+        "complementarity",
+        (Table("The policies of a pair, alone", head, tuple(rows), notes),),
+    )

@@ -48,7 +48,9 @@ def _group(group: Group, runs: Sequence[Record], defaults: Baseline) -> Iterator
         for name, value in given[runs[0].name].items()
         if all(one.get(name, ...) == value for one in given.values())
     }
-    yield Text("As recipe.yaml, the options in which these runs differ from the defaults and agree with each other:")
+    yield Text(
+        "As recipe.yaml, the options in which these runs differ from the defaults and agree with each other:"
+    )
     yield Code(tuple(yaml.safe_dump(shared, sort_keys=False).splitlines()))
     lines = []
     for run in runs:
@@ -66,7 +68,9 @@ def options(config: Mapping[str, Any], defaults: Baseline) -> dict[str, Any]:
     """The options of a run that are not the defaults; those that were left empty are not named."""
     return {
         name: value
-        for name, value in sorted(config.items(), key=lambda item: (item[0] not in ("model", "task"), item[0]))
+        for name, value in sorted(
+            config.items(), key=lambda item: (item[0] not in ("model", "task"), item[0])
+        )
         if value is not None and name not in LEFT_OUT and (name not in defaults or defaults[name] != value)
     }
 
@@ -92,7 +96,15 @@ def _controls(record: Record) -> Iterator[str]:
     for task, evaluation in record.evaluations("test").items():
         result = evaluation.read_result()
         decoding = result["decoding"]
-        words = ["agon", "eval", str(result["model"]), "--task", task, "--output", f"runs/{Path(record.name).name}"]
+        words = [
+            "agon",
+            "eval",
+            str(result["model"]),
+            "--task",
+            task,
+            "--output",
+            f"runs/{Path(record.name).name}",
+        ]
         words += ["--limit", str(result["n"]), "--max-tokens", str(decoding.get("max_tokens"))]
         yield shlex.join(words) + _samples(result)
 

@@ -8,8 +8,9 @@ from agon.evaluate.claims import claim_differences
 from agon.evaluate.compare import Entrant, sides
 from agon.game.methods import METHODS
 from agon.reports.page.material import Group, Material
-from agon.reports.page.model import Block, Heading, Section, Text
-from agon.reports.page.paper import ABLATIONS, CODE, SCALING, TRANSFER
+from agon.reports.page.model import Block, Heading, Section
+from agon.reports.page.paper import ABLATIONS, SCALING, TRANSFER
+from agon.reports.page.sections.main import contrasts, main_table
 from agon.reports.page.verdicts import equals
 from agon.reports.tables import Table, interval, number, percent, points
 
@@ -41,7 +42,16 @@ def ablations_section(material: Material) -> Section | None:
         )
         if len(material.groups) > 1:
             blocks.append(Heading(group.label))
-        head = ("factor", "variant", "against", "points", "95% interval", "p Holm", "p seeds", "paper's points")
+        head = (
+            "factor",
+            "variant",
+            "against",
+            "points",
+            "95% interval",
+            "p Holm",
+            "p seeds",
+            "paper's points",
+        )
         note = (
             "points: what it is held against, less the variant, paired by problem; p Holm is corrected over the rows "
             "of this table. The paper's are differences of tab:ablations."
@@ -55,12 +65,13 @@ def scaling_section(material: Material) -> Section | None:
     tested = [group for group in material.groups if group.task and group.runs]
     if len(tested) < 2:
         return None
-    methods = [name for name in dict.fromkeys(name for group in tested for name in group.methods)]
+    methods = list(dict.fromkeys(name for group in tested for name in group.methods))
     methods.sort(key=lambda name: list(METHODS).index(name) if name in METHODS else len(METHODS))
     rows = tuple(_setting(group, methods) for group in tested)
     head = ("setting", "zero-shot", *methods, "agon - grpo", "paper: zero-shot, grpo, agon")
     notes = (
-        "pass@1 on each setting's own task, in percent, mean over seeds. The settings are not tested against each other.",
+        "pass@1 on each setting's own task, in percent, mean over seeds. The settings are not tested against each "
+        "other.",
         "paper: tab:scaling, where it has this model.",
     )
     return Section("Settings side by side", "scaling", (Table("Scaling", head, rows, notes),))
@@ -97,13 +108,12 @@ def transfer_section(material: Material) -> Section | None:
 
 
 def _transfer(group: Group, task: str) -> Iterator[Block]:
-    from agon.reports.page.sections.main import contrasts, main_table
-
     table = main_table(group, task)
     reported = TRANSFER.get(task, {})
     keep = len(table.head) - 3
     rows = tuple(
-        (*row[:keep], f"{reported[name]:g}" if (name := _name(row[0])) in reported else "") for row in table.rows
+        (*row[:keep], f"{reported[name]:g}" if (name := _name(row[0])) in reported else "")
+        for row in table.rows
     )
     notes = (table.notes[0], "paper: tab:transfer, Qwen3-0.6B trained on DeepMath.")
     yield Table(table.title, (*table.head[:keep], "paper"), rows, notes)
@@ -125,16 +135,10 @@ def density_section(material: Material) -> Section | None:
                 lengths = [one.result["arms"][one.arm]["final_length"] for one in own]
                 rows.append((name, percent(_mean(own)), number(fmean(lengths), 1), paper))
         head = ("reward", "pass@1", "length", "paper: pass@1, length")
-        blocks.append(Table(f"{group.label}: the length tiebreak", head, tuple(rows), ("paper: tab:density.",)))
+        blocks.append(
+            Table(f"{group.label}: the length tiebreak", head, tuple(rows), ("paper: tab:density.",))
+        )
     return Section("Density", "density", tuple(blocks)) if blocks else None
-
-
-def code_note(task: str) -> Text | None:
-    """The paper's second domain, for runs on programs."""
-    if "codecontests" not in task.lower():
-        return None
-    said = ", ".join(f"`{name}` {one.accuracy:g}" for name, one in CODE.items())
-    return Text(f"The paper's second domain (tab:code, Qwen3-1.7B on CodeContests EASY): {said}.")
 
 
 def _mean(entrants: Sequence[Entrant]) -> float | None:

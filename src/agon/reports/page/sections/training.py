@@ -90,7 +90,9 @@ def held_out_section(material: Material) -> Section:
         lines = tuple(_held_out(group))
         if lines:
             title = "Ours, on validation" + (f": {group.label}" if len(material.groups) > 1 else "")
-            chart = Chart(title, "training problems", "% right", lines, "The better direction or policy at each.")
+            chart = Chart(
+                title, "training problems", "% right", lines, "The better direction or policy at each."
+            )
             blocks.append(Beside((chart, *([] if drawn else [paper_chart()]))))
             drawn = True
     if not drawn:
@@ -124,7 +126,9 @@ def held_out(record: Record) -> list[tuple[float, float]]:
         if "eval_headline" in line
     }
     if not found:
-        found = {int(row["step"]): float(row["headline"]) for row in record.run.read_best().get("checkpoints", [])}
+        found = {
+            int(row["step"]): float(row["headline"]) for row in record.run.read_best().get("checkpoints", [])
+        }
     return [(step * each, 100 * rate) for step, rate in sorted(found.items())]
 
 
@@ -133,7 +137,9 @@ def paper_chart() -> Chart:
         Series(name, colour_of(name), tuple(zip(map(float, PROBLEMS), values, strict=True)))
         for name, values in OVER_TRAINING.items()
     )
-    note = f"fig:results (b): {SETTING}, 300 problems, one run and one sample each, about 5.5 points either way."
+    note = (
+        f"fig:results (b): {SETTING}, 300 problems, one run and one sample each, about 5.5 points either way."
+    )
     return Chart("The paper's", "training problems", "% right", lines, note)
 
 
