@@ -460,6 +460,7 @@ def without_section(text: str, title: str) -> str:
     text = re.sub(rf"## {title}\n.*?(?=\n## )", "", text, flags=re.DOTALL)
     text = re.sub(rf'<section id="{name}">.*?</section>\n', "", text, flags=re.DOTALL)
     text = re.sub(rf'<li><a href="#{name}">.*?</li>', "", text)
+    text = text.replace(" --copying", "")
     return re.sub(rf"- {name}: needs.*\n|<li>{name}: needs.*?</li>", "", text).replace("\n\n\n", "\n\n")
 
 

@@ -84,7 +84,7 @@ def build_report(places: Sequence[str], defaults: Mapping[str, Any], asked: Aske
         account.arms_section(material),
         duels.duels_section(material, asked.duels, asked.duels_of, asked.path) if asked.duels else None,
         account.environment_section(material),
-        repeat.repeat_section(material, defaults),
+        repeat.repeat_section(material, defaults, ["--copying"] if asked.copying else []),
     ]
     sections = [section for section in made if section]
     missing = account.untold(material, sections)

@@ -110,7 +110,7 @@ def _reading(group: Group, task: str) -> list[Difference]:
 
 
 def _tokens(group: Group, task: str) -> Verdict:
-    """The cascade of `agon`, else of another pair, against a vote of two attempts: by `grpo`, else by its own policies."""
+    """The cascade of `agon`, else of another pair, against a vote of two by `grpo`, else by its own policies."""
     entrants = group.entrants(task)
     pairs = [one for one in entrants if "->" in one.arm]
     chosen = next((name for name in ("agon", "coop") if any(one.method == name for one in pairs)), None)

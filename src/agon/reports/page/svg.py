@@ -211,8 +211,8 @@ def _flow(flow: Flow) -> Iterator[str]:
         middle = (left + right) / 2
         yield (
             f'<path class="f-{colour}" opacity="{opacity}" d="M{left + 5:g} {start:.1f}C{middle:g} {start:.1f} '
-            f"{middle:g} {end:.1f} {right - 5:g} {end:.1f}v{wide:.1f}C{middle:g} {end + wide:.1f} {middle:g} {start + wide:.1f} "
-            f'{left + 5:g} {start + wide:.1f}z"/>'
+            f"{middle:g} {end:.1f} {right - 5:g} {end:.1f}v{wide:.1f}C{middle:g} {end + wide:.1f} "
+            f'{middle:g} {start + wide:.1f} {left + 5:g} {start + wide:.1f}z"/>'
         )
     for x, share, low in ((left, drafts, lower_left), (right - 5, finals, lower_right)):
         yield _block(x, top, tall * share, "good")

@@ -1,7 +1,8 @@
 """What tests allow to be said, in words, and never more.
 
 A difference counts as seen where its p-value over problems, corrected for the claims tested together, is below 5%. A
-plain yes or no needs Welch's test over the runs to agree, with three seeds on both sides. Where no difference is seen, the sentence says how large a one would have been.
+plain yes or no needs Welch's test over the runs to agree, with three seeds on both sides.
+Where no difference is seen, the sentence says how large a one would have been.
 """
 
 from dataclasses import asdict, dataclass

@@ -92,7 +92,7 @@ def _row(label: str, arms: str, entrants: Sequence[Entrant], paper: Reported | N
     return (
         *(label, arms, str(len(entrants)) if arms else ""),
         *(percent(float(correct.mean())), interval(accuracy_interval(correct))),
-        interval(seeds.interval) if seeds else "",
+        interval(seeds.interval) if seeds and seeds.training else "",
         number(fmean(one["final_length"] for one in figures)),
         number(fmean(one["tokens"]["total"] for one in figures)),
         *reported,

@@ -22,8 +22,8 @@ LEFT_OUT = {
 Baseline = Mapping[str, Any]
 
 
-def repeat_section(material: Material, defaults: Baseline) -> Section:
-    """`defaults` are the options of `agon train` that nobody set."""
+def repeat_section(material: Material, defaults: Baseline, asked: Sequence[str] = ()) -> Section:
+    """`defaults` are the options of `agon train` that nobody set, `asked` more words of `agon report`."""
     blocks: list[Block] = []
     for place in material.given:
         if is_sweep(place):
@@ -35,7 +35,7 @@ def repeat_section(material: Material, defaults: Baseline) -> Section:
             if len(material.groups) > 1:
                 blocks.append(Heading(group.label))
             blocks += _group(group, runs, defaults)
-    words = shlex.join(["agon", "report", *material.given, "--out", "report.html"])
+    words = shlex.join(["agon", "report", *material.given, *asked, "--out", "report.html"])
     blocks += [Text("And this page:"), Code((words,))]
     return Section("How to repeat it", "repeat", tuple(blocks))
 
