@@ -19,8 +19,8 @@ from agon.reports.page.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, chart
 SPACE = "{http://www.w3.org/2000/svg}"
 
 
-def drawn(*series: Series, **given: bool) -> ElementTree.Element:
-    return ElementTree.fromstring(svg_file(Chart("title", "step", "% right", series, **given)))
+def drawn(*series: Series, from_zero: bool = False) -> ElementTree.Element:
+    return ElementTree.fromstring(svg_file(Chart("title", "step", "% right", series, from_zero=from_zero)))
 
 
 def points(picture: ElementTree.Element, kind: str = "polyline") -> list[list[tuple[float, ...]]]:

@@ -19,7 +19,7 @@ from agon.game.problem import Problem
 from agon.reports.page.build import Asked, build_report, write_report
 from agon.reports.page.markdown import markdown
 from agon.reports.page.material import read_material
-from agon.reports.page.model import Page, Section
+from agon.reports.page.model import Beside, Chart, Page, Section
 from agon.reports.page.sections.duels import _test_quote, duels_section
 from agon.reports.page.sections.training import curves
 from agon.reports.quotes import Quote
@@ -301,8 +301,8 @@ def test_curves_have_a_band_over_seeds_and_end_with_the_last_mean(runs: Path) ->
     assert {len(one.points) for one in right.series} == {5}  # 8 steps, 4 in a mean
     seeds = dict(zip(labels, right.series, strict=True))["agon, challenges"]
     # Steps 5 to 8 of seeds 0 and 1: 100 (step + seed) / 16.
-    assert seeds.points[-1] == (8.0, pytest.approx(100 * (6.5 + 0.5) / 16))
-    assert seeds.band[-1] == (8.0, pytest.approx(100 * 6.5 / 16), pytest.approx(100 * 7.5 / 16))
+    assert seeds.points[-1] == pytest.approx((8.0, 100 * (6.5 + 0.5) / 16))
+    assert seeds.band[-1] == pytest.approx((8.0, 100 * 6.5 / 16, 100 * 7.5 / 16))
     assert dict(zip(labels, right.series, strict=True))["coop, challenges"].band == ()
     assert [one.label for one in curves(other.runs)[0].series] == ["grpo"]
 
@@ -552,7 +552,11 @@ def test_accuracy_on_held_out_problems_is_drawn_where_it_was_measured(runs: Path
         Run(tmp_path / "agon").add_metrics({"step": step, "eval_headline": rate})
     with inside(tmp_path):
         sections = {one.name: one for one in build_report(["agon"], {}).page.sections}
-    ours, paper = sections["over-training"].blocks[0].pictures  # type: ignore[union-attr]
+    (beside,) = sections["over-training"].blocks
+    assert isinstance(beside, Beside)
+    ours, paper = beside.pictures
+    assert isinstance(ours, Chart)
+    assert isinstance(paper, Chart)
     assert ours.series[0].points == ((8.0, 25.0), (16.0, 50.0))  # 2 problems a step
     assert [one.label for one in paper.series] == ["grpo", "self-refine", "coop", "agon"]
 

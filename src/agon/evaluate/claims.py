@@ -79,9 +79,19 @@ def pair_difference(
 ) -> Difference:
     """Two arms on the same problems that are no sides of a comparison, such as a final and its reader alone."""
     seen = contrast(one, other)
-    rates = float(one.mean()), float(other.mean())
-    tested = (seen.difference, seen.interval, seen.p, seen.p, seen.test)
-    return Difference(first, second, *rates, *tested, visible_difference(one, other), seeds)
+    return Difference(
+        first,
+        second,
+        float(one.mean()),
+        float(other.mean()),
+        seen.difference,
+        seen.interval,
+        seen.p,
+        seen.p,
+        seen.test,
+        visible_difference(one, other),
+        seeds,
+    )
 
 
 def visible_difference(one: np.ndarray, other: np.ndarray) -> float:

@@ -107,7 +107,7 @@ def held_out_section(material: Material) -> Section:
 
 def _held_out(group: Group) -> Iterator[Series]:
     for method, runs in by_method(group.begun).items():
-        seeds = [dict(points) for run in runs if (points := held_out(run))]
+        seeds = [dict(measured) for run in runs if (measured := held_out(run))]
         shared = sorted(set.intersection(*map(set, seeds))) if seeds else []
         if shared:
             points = tuple((at, fmean(one[at] for one in seeds)) for at in shared)
