@@ -14,7 +14,7 @@ from agon.reports.page.axes import round_numbers
 from agon.reports.page.colours import COLOURS, colour_of
 from agon.reports.page.model import Chart, Flow, Series
 from agon.reports.page.sections import training
-from agon.reports.page.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, chart_svg, flow_svg, svg_file
+from agon.reports.page.svg import BOTTOM, HEIGHT, LEFT, LETTER, RIGHT, TOP, WIDTH, chart_svg, flow_svg, svg_file
 
 SPACE = "{http://www.w3.org/2000/svg}"
 
@@ -52,12 +52,12 @@ def test_a_band_lies_below_the_lines_and_reaches_from_the_lowest_seed_to_the_hig
 
 
 def test_names_beside_marks_do_not_cover_each_other() -> None:
-    marks = [Series(f"method {n}", "agon", ((n % 3 * 2.0, n / 20),), "dot", named=True) for n in range(9)]
+    marks = [Series(f"method {n}", "agon", ((n % 3 * 4.0, n / 10),), "dot", named=True) for n in range(9)]
     picture = drawn(*marks, Series("far", "coop", ((10.0, 1.0),), "dot", named=True))
     boxes = []
     for text in picture.iter(f"{SPACE}text"):
         if (text.text or "").startswith("method"):
-            x, y, wide = float(text.attrib["x"]), float(text.attrib["y"]), 6.4 * len(text.text or "")
+            x, y, wide = float(text.attrib["x"]), float(text.attrib["y"]), LETTER * len(text.text or "")
             left = {"start": x, "middle": x - wide / 2, "end": x - wide}[text.attrib["text-anchor"]]
             boxes.append((left, y - 10, left + wide, y + 3))
     assert len(boxes) == 9

@@ -14,7 +14,7 @@ from agon.reports.page.model import Chart, Flow, Series
 
 WIDTH, HEIGHT = 400, 270
 LEFT, RIGHT, TOP, BOTTOM = 46, 22, 14, 44
-LETTER = 6.4  # about the width of a character of 12 pixels
+LETTER = 7.2  # about the width of a character of 12 pixels, in the wider of the fonts that systems have
 LIGHT = {"ink": "#1d232b", "grey": "#5b6470", "rule": "#e3e6ea", "good": GOOD[0], "bad": BAD[0]}
 
 
