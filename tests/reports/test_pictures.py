@@ -14,7 +14,18 @@ from agon.reports.page.axes import round_numbers
 from agon.reports.page.colours import COLOURS, colour_of
 from agon.reports.page.model import Chart, Flow, Series
 from agon.reports.page.sections import training
-from agon.reports.page.svg import BOTTOM, HEIGHT, LEFT, LETTER, RIGHT, TOP, WIDTH, chart_svg, flow_svg, svg_file
+from agon.reports.page.svg import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    LETTER,
+    RIGHT,
+    TOP,
+    WIDTH,
+    chart_svg,
+    flow_svg,
+    svg_file,
+)
 
 SPACE = "{http://www.w3.org/2000/svg}"
 

@@ -527,7 +527,7 @@ def test_one_run_gives_the_same_page_with_what_one_run_has(runs: Path) -> None:
     assert "Seeds were not varied" in page
     assert "**Does competition help beyond exchange? Cannot be said.**" in page
     assert "There is no finished and tested run of `agon`." in page
-    assert re.search(r"\*\*Does exchange help\? \(reading\) .+\*\*\n\n- `coop after reading` ", page)
+    assert re.search(r"\*\*Does exchange help\? \(reading\) .+\*\*\n\n- `coop, after reading` ", page)
     for section in ("Main table", "Accuracy and tokens", "Training", "Budget and tokens", "How to repeat it"):
         assert f"\n## {section}\n" in page
     assert "agon train recipe.yaml --method coop --seed 0" in page

@@ -104,7 +104,7 @@ def _reading(group: Group, task: str) -> list[Difference]:
             )
             seeds = len({one.run for one in played})
             found.append(
-                pair_difference(f"{method} after reading", f"{method} alone", final, reader, (seeds, seeds))
+                pair_difference(f"{method}, after reading", f"{method}, alone", final, reader, (seeds, seeds))
             )
     return found
 
