@@ -152,10 +152,8 @@ def _names(series: Sequence[Series], x: Axis, y: Axis) -> Iterator[str]:
                 ("middle", left, height - 24), ("middle", left, height + 32),
             ]  # fmt: skip
             boxes = [(_box(place, at_x, at_y, wide), place, at_x, at_y) for place, at_x, at_y in sides]
-            free = [
-                one for one in boxes if one[0][0] >= LEFT and one[0][2] <= WIDTH and not _hits(one[0], taken)
-            ]
-            box, place, at_x, at_y = (free or boxes)[0]
+            inside = [one for one in boxes if one[0][0] >= LEFT and one[0][2] <= WIDTH] or boxes
+            box, place, at_x, at_y = min(inside, key=lambda one: _covered(one[0], taken))
             taken.append(box)
             yield _text(at_x, at_y, one.label, place, one.colour)
 
@@ -168,9 +166,12 @@ def _box(anchor: str, x: float, y: float, wide: float) -> Box:
     return left, y - 10, left + wide, y + 3
 
 
-def _hits(box: Box, taken: Sequence[Box]) -> bool:
-    return any(
-        box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3] for other in taken
+def _covered(box: Box, taken: Sequence[Box]) -> float:
+    """How much of other boxes a box lies on."""
+    return sum(
+        max(0.0, min(box[2], other[2]) - max(box[0], other[0]))
+        * max(0.0, min(box[3], other[3]) - max(box[1], other[1]))
+        for other in taken
     )
 
 
