@@ -1,5 +1,5 @@
 #!/bin/sh
-# Train every method on the embedded default, evaluate each run, and print one table and the contrasts.
+# Train every method on the embedded default, evaluate each run, write one report and print the contrasts.
 #
 #   scripts/evaluate_methods.sh OUT [METHOD...] [-- OPTION...]
 #
@@ -30,7 +30,7 @@ for method in $methods; do
     runs="$runs $run"
 done
 # shellcheck disable=SC2086
-python "$(dirname "$0")/methods_table.py" $runs
+agon report $runs --out "$out/report.html"
 for method in agon coop grpo; do
     [ -d "$out/$method" ] || exit 0
 done

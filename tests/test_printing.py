@@ -20,8 +20,8 @@ from rich.text import Text
 from agon.cli import main
 from agon.game.methods import METHODS
 from agon.printing import GuardedStream, console, guarded_streams, one_line, plain, say
-from agon.reports.charts import Line, draw
-from agon.reports.charts import Panel as ChartPanel
+from agon.reports.page.model import Chart, Flow, Series
+from agon.reports.page.svg import svg_file
 from agon.reports.tables import Table, latex, markdown, print_rich
 from agon.train.model_card import model_card
 from tests.train.build import trainer
@@ -155,9 +155,10 @@ def test_a_model_card_cannot_be_made_to_run_or_show_something_else() -> None:
 def test_a_drawing_is_well_formed_whatever_its_labels_say(text: str) -> None:
     import xml.dom.minidom
 
-    drawn = draw(text, text, text, [ChartPanel(text, [Line([(0, 0), (1, 1)], "#000", text)])])
-    assert obeyed(drawn) == []
-    xml.dom.minidom.parseString(drawn)
+    chart = Chart(text, text, text, (Series(text, "agon", ((0, 0), (1, 1))),), text)
+    for drawn in (svg_file(chart), svg_file(Flow(text, 0.25, 0.25, 0.25, 0.25))):
+        assert obeyed(drawn) == []
+        xml.dom.minidom.parseString(drawn)
 
 
 def test_other_libraries_keep_their_bars_and_colours_and_nothing_else() -> None:

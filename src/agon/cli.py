@@ -37,6 +37,7 @@ COMMANDS = {
     "serve": "serve a trained pair to any OpenAI client",
     "export": "write a pair for plain vLLM: adapters, command line, client",
     "compare": "compare evaluated runs, paired by problem and sample",
+    "report": "write one page about runs or a sweep, with verdicts",
     "best": "compare the checkpoints of a run on validation",
     "extend": "let a finished run go on for more steps",
     "push": "upload a run's adapters to the Hub, with cards",

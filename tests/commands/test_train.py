@@ -97,7 +97,14 @@ def test_what_the_demo_prints_next_works_as_printed(
     monkeypatch.chdir(tmp_path)
     small = ["--max_steps", "1", "--per_device_train_batch_size", "64", "--final_evaluation", "4"]
     assert main(["train", *small]) == 0
-    said = capsys.readouterr().out
+    said, aside = capsys.readouterr()
+    last = aside.splitlines()[-1]
+    assert last == "Its report as one page: agon report runs/embedded-gym-chain_sum-agon-s42"
+    assert main(last.split("agon ")[1].split()) == 0
+    assert capsys.readouterr().out == "runs/embedded-gym-chain_sum-agon-s42/report.html\n"
+    page = Path("runs/embedded-gym-chain_sum-agon-s42/report.html").read_text("utf-8")
+    assert "Does exchange help?" in page
+    assert "A conversion, step 1, problem" in page
     assert said.startswith(
         "Training embedded on gym:chain_sum with agon, in runs/embedded-gym-chain_sum-agon-s42\n"
     )

@@ -103,6 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if config.final_evaluation:
         _show_what_came_of_it(ended.run, config.final_evaluation, asked)
+    _say(f"Its report as one page: agon report {ended.run.folder}")
     return 0
 
 

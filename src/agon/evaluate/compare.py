@@ -6,7 +6,8 @@ one method lie apart (their spread) are two questions, and are answered separate
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -23,6 +24,7 @@ from agon.evaluate.target import Target, read_target
 from agon.runs.differences import differences
 from agon.runs.evaluations import EvaluationFolder, find_evaluations, folder_name
 from agon.runs.folder import is_run
+from agon.runs.samples import Sample, SampleKey
 
 HEADLINE = "headline"
 # What a result must say of itself to be compared.
@@ -62,8 +64,15 @@ def enter(where: str, task: str | None = None, split: str = "test", arm: str = H
     where, own = _split_arm(where)
     target = read_target(where) if is_run(where) else None
     evaluation = _evaluation(Path(where), target, task, split)
+    with _whole(where, evaluation):
+        return _entrant(where, own, arm, target, evaluation.read_result(), evaluation.read_samples())
+
+
+@contextmanager
+def _whole(where: str, evaluation: EvaluationFolder) -> Iterator[None]:
+    """Says in one sentence what an evaluation lacks."""
     try:
-        return _entrant(where, own, arm, target, evaluation)
+        yield
     except InputError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
@@ -74,15 +83,19 @@ def enter(where: str, task: str | None = None, split: str = "test", arm: str = H
 
 
 def _entrant(
-    where: str, own: str | None, arm: str, target: Target | None, evaluation: EvaluationFolder
+    where: str,
+    own: str | None,
+    arm: str,
+    target: Target | None,
+    result: Mapping[str, Any],
+    samples: Mapping[SampleKey, Sample],
 ) -> Entrant:
     arm = own or arm
-    result = evaluation.read_result()
     chosen = result["headline"] if arm == HEADLINE else arm
     if chosen not in result["arms"]:
         raise unknown(f"arm of '{where}'", chosen, result["arms"])
     arms = {row.name: row for row in arms_for(result["policies"], result["directions"])}
-    answers = grid(arms[chosen], result["problems"], result["samples"], evaluation.read_samples())
+    answers = grid(arms[chosen], result["problems"], result["samples"], samples)
     method = str(result["method"] or result["model"])
     for name, kind in COMPARED.items():
         if not isinstance(result[name], kind):
@@ -98,6 +111,16 @@ def _entrant(
         where=where,
         limit=_limit(result, target),
     )
+
+
+def enter_arms(where: str, task: str | None = None, split: str = "test") -> dict[str, Entrant]:
+    """Every arm of one evaluation by its name, the samples read once."""
+    target = read_target(where) if is_run(where) else None
+    evaluation = _evaluation(Path(where), target, task, split)
+    with _whole(where, evaluation):
+        result, samples = evaluation.read_result(), evaluation.read_samples()
+        found = {name: _entrant(where, None, name, target, result, samples) for name in result["arms"]}
+        return found | {HEADLINE: found[result["headline"]]}
 
 
 def enter_all(

@@ -1,16 +1,14 @@
 """What reading the other policy's draft does: a cascade against each of its policies alone, on the same problems."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
-from agon.evaluate.arms import arms_for, directions
-from agon.evaluate.intervals import contrast
-from agon.evaluate.metrics import correctness, grid
+from agon.evaluate.arms import directions
+from agon.evaluate.compare import Entrant
+from agon.evaluate.intervals import bootstrap_interval, contrast
 from agon.reports.tables import Table, interval, p_value, percent, points
-from agon.runs.evaluations import EvaluationFolder
 from agon.runs.records import Record
 
 HEAD = (
@@ -31,10 +29,9 @@ class Cascade:
     drafter: np.ndarray
 
 
-def cascades(record: Record, task: str) -> list[Cascade]:
-    """Every direction of a run, or the self-cascade of a plain model; none if it was not tested on the task."""
-    evaluation = record.evaluations("test").get(task)
-    return list(_cascades(record, evaluation)) if evaluation else []
+def cascades(record: Record, arms: Mapping[str, Entrant]) -> list[Cascade]:
+    """Every direction of a run, or the self-cascade of a plain model, from the arms of one evaluation."""
+    return list(_cascades(record, arms)) if arms else []
 
 
 def exchange_table(task: str, found: Sequence[Cascade]) -> Table:
@@ -58,21 +55,15 @@ def exchange_table(task: str, found: Sequence[Cascade]) -> Table:
     )
 
 
-def _cascades(record: Record, evaluation: EvaluationFolder) -> Iterator[Cascade]:
-    result, samples = evaluation.read_result(), evaluation.read_samples()
-    arms = {arm.name: arm for arm in arms_for(result["policies"], result["directions"])}
-
-    @cache
-    def correct(arm: str) -> np.ndarray:
-        return correctness(grid(arms[arm], result["problems"], result["samples"], samples))
-
-    if not result["policies"]:
-        base = correct("zero-shot")
-        yield Cascade(record.name, record.name, "self-cascade", correct("self-cascade"), base, base)
-    for play in directions(result["policies"]):
-        if play.name in result["arms"]:
-            alone = correct(play.challenger), correct(play.drafter)
-            yield Cascade(record.name, record.method, play.name, correct(play.name), *alone)
+def _cascades(record: Record, arms: Mapping[str, Entrant]) -> Iterator[Cascade]:
+    policies = next(iter(arms.values())).result["policies"]
+    if not policies and {"zero-shot", "self-cascade"} <= set(arms):
+        base = arms["zero-shot"].correct
+        yield Cascade(record.name, record.name, "self-cascade", arms["self-cascade"].correct, base, base)
+    for play in directions(policies):
+        if play.name in arms:
+            alone = arms[play.challenger].correct, arms[play.drafter].correct
+            yield Cascade(record.name, record.method, play.name, arms[play.name].correct, *alone)
 
 
 def _pooled(side: str, members: Sequence[Cascade]) -> Cascade:
@@ -84,7 +75,8 @@ def _pooled(side: str, members: Sequence[Cascade]) -> Cascade:
 
 
 def _row(one: Cascade) -> tuple[str, ...]:
-    reader, drafter = contrast(one.final, one.reader), contrast(one.final, one.drafter)
+    reader = contrast(one.final, one.reader)
+    over_drafter = one.final.mean(axis=1) - one.drafter.mean(axis=1)
     return (
         *(one.run, one.direction, percent(one.final.mean())),
         *(
@@ -93,5 +85,6 @@ def _row(one: Cascade) -> tuple[str, ...]:
             interval(reader.interval),
             p_value(reader.p),
         ),
-        *(percent(one.drafter.mean()), points(drafter.difference), interval(drafter.interval)),
+        *(percent(one.drafter.mean()), points(float(over_drafter.mean()))),
+        interval(bootstrap_interval(over_drafter)),
     )

@@ -3,18 +3,17 @@
 The samples name their problems; the problem's text and its gold answer come from the task.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from agon.errors import InputError
 from agon.evaluate.draft_effects import Exchange, exchanges, same_answers
 from agon.game.problem import Problem
 from agon.game.transition import transition
 from agon.judges.pool import JudgePool
+from agon.own_parts import is_part
 from agon.runs.evaluations import EvaluationFolder
-from agon.runs.records import Record, read_record
+from agon.runs.records import Record
 from agon.tasks import Task, load_task
 
 KINDS = ("conversion", "corruption", "copied error")
@@ -42,18 +41,6 @@ class Source:
     dialect: str
     problems: Mapping[str, Problem]
     played: Mapping[str, Sequence[Exchange]]
-
-
-def quote_runs(runs: Sequence[Path], path: str | None = None, count: int = 3) -> str:
-    """Duels of whole runs as Markdown, `count` of each kind and evaluation.
-
-    Their problems come from the local copy at `path`, or from where each run read its own.
-    """
-    found = {run.resolve().name: sources(read_record(run), path) for run in runs}
-    with JudgePool("math") as pool:
-        return "\n".join(
-            f"# {name}\n\n{markdown(quotes(evaluations, count, pool))}" for name, evaluations in found.items()
-        )
 
 
 def sources(record: Record, path: str | None = None) -> list[Source]:
@@ -90,6 +77,10 @@ def _source(record: Record, task: str, evaluation: EvaluationFolder, path: str |
 def _task(record: Record, name: str, path: str | None) -> Task:
     own = record.task if name == record.task.get("name") else {}
     where = path or record.task.get("path")
+    if is_part(str(own.get("spec") or name)):
+        raise InputError(
+            f"The task '{name}' of '{record.name}' is code, which a report does not run: quote its training."
+        )
     try:
         return load_task(str(own.get("spec") or name), path=where, seed=int(own.get("seed", 0)))
     except InputError as error:
@@ -122,26 +113,3 @@ def _shortest(examples: Sequence[Quote], count: int) -> list[Quote]:
         quote.problem.id: quote for quote in longest_first
     }  # a shorter quote replaces a longer one
     return sorted(per_problem.values(), key=lambda quote: quote.length)[:count]
-
-
-def markdown(found: Sequence[Quote]) -> str:
-    """The quotes as Markdown, kind by kind, texts as they were written."""
-    lines: list[str] = []
-    for kind in KINDS:
-        some = [quote for quote in found if quote.kind == kind]
-        lines += [f"## {kind}", "", *([] if some else ["None.", ""])]
-        for quote in some:
-            lines += [f"### {quote.where}", "", *_blocks(quote)]
-    return "\n".join(lines)
-
-
-def _blocks(quote: Quote) -> Iterator[str]:
-    draft, final = quote.exchange.draft, quote.exchange.final
-    for title, text in (
-        (f"Problem (gold: {quote.problem.answer})", quote.problem.prompt),
-        (f"Draft by {draft.policy}: {draft.reason}", draft.text),
-        (f"What {final.policy} was shown", final.shown or ""),
-        (f"Challenge by {final.policy}: {final.reason}", final.text),
-    ):
-        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-        yield from (f"**{title}**", "", f"{fence}text", text.strip(), fence, "")

@@ -69,13 +69,13 @@ def markdown(table: Table) -> str:
 
 
 def latex(table: Table) -> str:
-    head, *rows = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in (table.head, *table.rows)]
-    notes = r" \\ ".join(_tex(note) for note in table.notes)
+    head, *rows = [" & ".join(tex(cell) for cell in row) + r" \\" for row in (table.head, *table.rows)]
+    notes = r" \\ ".join(tex(note) for note in table.notes)
     return "\n".join(
         [
             r"\begin{table}[t]",
             r"\centering",
-            rf"\caption{{{_tex(table.title)}.}}",
+            rf"\caption{{{tex(table.title)}.}}",
             r"\small",
             rf"\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}",
             r"\toprule",
@@ -96,8 +96,29 @@ def _marked_up(text: str) -> str:
     return no_tags.replace("](", "]\\(").replace("|", "\\|" if "\\" not in text else "&#124;")
 
 
-def _tex(text: str) -> str:
-    text = one_line(text).replace("\\", r"\textbackslash{}")
-    for mark in "&%#_$":
-        text = text.replace(mark, f"\\{mark}")
-    return text.replace("->", r"$\to$")
+TEX = {
+    **{mark: f"\\{mark}" for mark in "&%#_${}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "`": r"\textasciigrave{}",
+    "->": r"$\to$",
+    "--": "-{}-",
+    "–": "--",
+    "…": r"\ldots{}",
+}
+
+
+def tex(text: str) -> str:
+    """Text that LaTeX shows as it is: no command, and no character that its fonts lack."""
+    return tex_characters(one_line(text))
+
+
+def tex_characters(text: str) -> str:
+    """The same for a piece of a line, whose blanks at the ends stay."""
+    escaped = re.sub(r"->|--|[&%#_${}\\~^<>|\"`–…]", lambda found: TEX[found[0]], text)
+    return re.sub(r"[^\x20-\x7e\xa0-\xff]", lambda found: f"[U+{ord(found[0]):04X}]", escaped)

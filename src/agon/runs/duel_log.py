@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -38,6 +39,11 @@ class DuelLog:
         for path in self.files():
             for line in whole_lines(path):
                 yield Duel.from_json(line)
+
+    def last(self, count: int) -> list[Duel]:
+        """The duels played last, at most so many, and none of an older file."""
+        lines = deque(whole_lines(self.files()[-1]) if self.files() else (), maxlen=count)
+        return [Duel.from_json(line) for line in lines]
 
     def rewind(self, step: int) -> None:
         """Drop the duels of this step and later ones, and a line that was cut off."""

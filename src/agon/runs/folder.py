@@ -52,7 +52,7 @@ CONFIG = "config.yaml"
 # The files of a run that are small and say all about it but its weights, duels and evaluations.
 RECORDS = (
     *(CONFIG, "task.json", "summary.json", "metrics.jsonl", "environment.json", "times.json"),
-    "note.txt",
+    *("note.txt", "best.json"),
 )
 # What resuming, evaluating and comparing read of a run's records, and what each must be.
 Kind = tuple[str, Callable[[Any], bool]]
@@ -185,6 +185,10 @@ class Run:
 
     def write_extensions(self, extensions: Sequence[Mapping[str, int]]) -> None:
         write_json(self.folder / "extensions.json", {"extensions": [dict(each) for each in extensions]})
+
+    def read_best(self) -> dict[str, Any]:
+        """The checkpoints that were compared on validation; empty if none were."""
+        return read_json(self.folder / "best.json")
 
     def write_best(self, found: Mapping[str, Any]) -> None:
         write_json(self.folder / "best.json", found)

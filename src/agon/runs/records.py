@@ -3,7 +3,7 @@
 A folder of runs may hold plain models' evaluations as well (`agon eval MODEL --output`), which have no training.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -112,8 +112,14 @@ class Record:
 
     def evaluations(self, split: str) -> dict[str, EvaluationFolder]:
         """The evaluations of a split by the name of their task, the run's own task first."""
-        found = self.run.evaluated(split) if self.trained else find_evaluations(self.folder, split)
-        return {str(each.read_result()["task"]): each for each in found}
+        if split not in self._evaluations:
+            found = self.run.evaluated(split) if self.trained else find_evaluations(self.folder, split)
+            self._evaluations[split] = {str(each.read_result()["task"]): each for each in found}
+        return self._evaluations[split]
+
+    @cached_property
+    def _evaluations(self) -> dict[str, dict[str, EvaluationFolder]]:
+        return {}
 
 
 def read_records(folder: Path) -> list[Record]:
@@ -133,11 +139,6 @@ def read_record(folder: Path) -> Record:
     return Record(Run(folder))
 
 
-def tested_on(records: Iterable[Record]) -> list[str]:
-    """The tasks that any of the runs was tested on."""
-    return list(dict.fromkeys(task for record in records for task in record.evaluations("test")))
-
-
 def differing_in_rate(records: Sequence[Record]) -> list[Record]:
     """Runs of `grpo` for which there is another one with the same seed and another learning rate."""
     single = [record for record in records if record.method == "grpo"]
@@ -146,10 +147,3 @@ def differing_in_rate(records: Sequence[Record]) -> list[Record]:
         for record in single
         if any(one.seed == record.seed and one.rate != record.rate for one in single)
     ]
-
-
-def common_rate(records: Sequence[Record]) -> float:
-    """The learning rate of the comparison: that of most runs that were tested, else of most runs."""
-    tested = [record.rate for record in records if record.evaluations("test")]
-    rates = tested or [record.rate for record in records]
-    return max(dict.fromkeys(rates), key=rates.count)

@@ -1,0 +1,1 @@
+"""The sections of the report: each makes its part of the page from the groups of runs, or nothing."""
