@@ -1,6 +1,6 @@
 """What differences the comparison of a second model could find, from the runs that there are.
 
-    python scripts/second_model_power.py docs/results/qwen2.5-coder-0.5b/runs docs/results/second-model/runs
+    python scripts/second_model_power.py docs/results/qwen2.5-coder-0.5b/runs
 
 Two things make a difference between two methods uncertain: which problems were asked, and which runs were made.
 Both are estimated from committed runs (Qwen2.5-Coder-0.5B, GSM8K, 500 test problems with 4 samples each):

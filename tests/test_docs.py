@@ -141,7 +141,7 @@ def test_the_plan_of_the_second_model_shows_the_power_that_its_script_prints(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = ROOT / "docs" / "results"
-    folders = [str(results / "qwen2.5-coder-0.5b" / "runs"), str(results / "second-model" / "runs")]
+    folders = [str(results / "qwen2.5-coder-0.5b" / "runs")]
     monkeypatch.setattr(sys, "argv", ["second_model_power.py", *folders])
     runpy.run_path(str(ROOT / "scripts" / "second_model_power.py"))["main"]()
     shown = (results / "second-model" / "plan.md").read_text("utf-8")

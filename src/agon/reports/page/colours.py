@@ -15,6 +15,9 @@ COLOURS: dict[str, tuple[str, str]] = {
     "shared": ("#7a5f2f", "#cdb07a"),
     "hidden": ("#a8480f", "#f09a63"),
     "shuffled": ("#6a6a0e", "#c9c95c"),
+    "coop-pooled": ("#2f6f8f", "#79bfe0"),
+    "agon-pooled": ("#7a3b93", "#cf97e6"),
+    "agon-paired": ("#b02a20", "#f5948c"),
     "other": ("#8b3a8b", "#dd94dd"),
 }
 GOOD, BAD = ("#23774a", "#63c78f"), ("#a8323e", "#f08c94")
