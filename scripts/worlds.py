@@ -1,0 +1,128 @@
+"""Run the worlds: every method, several seeds, side by side; then the tables of what was predicted and what came out.
+
+    python scripts/worlds.py --out worlds --jobs 16                       # everything
+    python scripts/worlds.py --out worlds --jobs 2 --worlds relay --methods grpo coop --seeds 2
+    python scripts/worlds.py --out worlds --report                        # only the tables of what is there
+
+Every run is a process of its own with one thread. It leaves one file with one line of JSON, `OUT/WORLD.METHOD.SEED.jsonl`,
+and nothing else unless --keep; a run that is there is not made again, so the command goes on where it was stopped. A run
+that fails leaves its last words in a .log file beside it and stops no other. `cat OUT/*.jsonl` is all that the tables need.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from agon.lab.worlds import WORLDS
+from agon.lab.worlds.play import Outcome, play
+from agon.lab.worlds.verdict import table
+
+Cell = tuple[str, str, int]  # world, method, seed
+FIRST_OF_TWIN = 1000  # a method's second name gets other seeds: the same ones would give the same runs
+
+
+def cells(worlds: list[str], methods: list[str] | None, seeds: range) -> Iterator[Cell]:
+    """Seed by seed, so that an early stop leaves whole comparisons behind."""
+    for seed in seeds:
+        for world in worlds:
+            for number, method in enumerate(WORLDS[world].methods):
+                if methods is None or method in methods:
+                    twin = number > 0 and len(set(WORLDS[world].methods)) == 2
+                    yield world, method, seed + (FIRST_OF_TWIN if twin else 0)
+
+
+def path_of(cell: Cell, out: Path, suffix: str = ".jsonl") -> Path:
+    return out / ("{}.{}.{}".format(*cell) + suffix)
+
+
+def make(cell: Cell, out: Path, keep: bool) -> None:
+    """One run, in this process."""
+    world, method, seed = cell
+    folder = out / "runs" / path_of(cell, out, "").name
+    shutil.rmtree(folder, ignore_errors=True)
+    outcome = play(WORLDS[world], method, seed, folder)
+    whole = path_of(cell, out, ".part")
+    whole.write_text(json.dumps(outcome) + "\n")
+    whole.rename(path_of(cell, out))
+    if not keep:
+        shutil.rmtree(folder)
+
+
+def start(cell: Cell, out: Path, keep: bool) -> subprocess.Popen[bytes]:
+    words = [sys.executable, __file__, "--out", str(out), "--cell", *map(str, cell), *(["--keep"] if keep else [])]
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_OFFLINE": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    with path_of(cell, out, ".log").open("wb") as log:
+        return subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=log)
+
+
+def run_all(waiting: list[Cell], out: Path, jobs: int, keep: bool) -> int:
+    """Make every run, `jobs` at a time; how many failed."""
+    running: dict[Cell, subprocess.Popen[bytes]] = {}
+    total, done, failed, began = len(waiting), 0, 0, time.monotonic()
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            cell = waiting.pop(0)
+            running[cell] = start(cell, out, keep)
+        time.sleep(0.5)
+        for cell in [cell for cell, process in running.items() if process.poll() is not None]:
+            code = running.pop(cell).returncode
+            done, failed = done + 1, failed + (code != 0)
+            if code == 0:
+                path_of(cell, out, ".log").unlink()
+            said = "" if code == 0 else f" failed: see {path_of(cell, out, '.log')}"
+            print(f"{done}/{total}  {time.monotonic() - began:.0f} s  {' '.join(map(str, cell))}{said}", flush=True)
+    return failed
+
+
+def read(out: Path) -> list[Outcome]:
+    lines = [line for path in sorted(out.glob("*.jsonl")) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in lines]
+
+
+def report(outcomes: list[Outcome]) -> None:
+    for world in WORLDS.values():
+        own = [outcome for outcome in outcomes if outcome["world"] == world.name]
+        if own:
+            print(f"\n## {world.name}\n\n{world.why}\n\n{table(world, own)}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder of the outcomes")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
+    parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
+    parser.add_argument("--methods", nargs="+", help="only these methods")
+    parser.add_argument("--seeds", type=int, default=10, help="seeds of every method (default 10)")
+    parser.add_argument("--first-seed", type=int, default=0, help="the first of them (default 0)")
+    parser.add_argument("--report", action="store_true", help="only print the tables of what is there")
+    parser.add_argument("--keep", action="store_true", help="keep the run folders, in OUT/runs")
+    parser.add_argument("--cell", nargs=3, metavar=("WORLD", "METHOD", "SEED"), help="make this run here and now")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    if args.cell:
+        world, method, seed = args.cell
+        make((world, method, int(seed)), args.out, args.keep)
+        return 0
+    failed = 0
+    if not args.report:
+        seeds = range(args.first_seed, args.first_seed + args.seeds)
+        wanted = cells(args.worlds, args.methods, seeds)
+        failed = run_all([cell for cell in wanted if not path_of(cell, args.out).exists()], args.out, args.jobs, args.keep)
+    report(read(args.out))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""The copying trap: a challenger that can copy what it reads, or work the problem out.
+
+A problem is a lock of some kind. Of the ten keys, a share `p` opens this one lock, drawn afresh for every problem. Of
+the ten tools, a share `q` opens every lock of its kind. A drafter of the base picks a key at random. A challenger says
+in its first word whether it copies the key that the attempt names, or works the lock with a tool, at random at first.
+
+- *A draft is right with p, whatever the drafter learns*: nothing in a statement says which keys open its lock.
+- *A copy is right exactly if the draft is.*
+- *Working it out is right with q at first, and with more after practice*: which tools open a kind can be learned,
+  kind by kind. `kinds` sets how fast: with many kinds each is practised rarely; with 0 the tools too are drawn
+  afresh for every problem, and there is nothing to learn.
+
+`coop` pays a copy 2p and working it out 2q. `agon` pays a copy 2p, for a copy of a wrong draft is wrong and never a
+conversion; and working it out 2q + q(1 - p), as its outcome does not depend on the draft. So cooperation prefers
+working it out from q > p, competition already from q > 2p / (3 - p); `copying_model` derives what training makes of
+that. `shuffled` is paid against a draft that it did not read: its copy earns p(1 - p) too and the threshold is p again.
+"""
+
+import random
+
+from agon.errors import InputError
+from agon.game.problem import Problem
+from agon.tasks import Task
+
+DIGITS = "0123456789"
+KINDS = 64
+# Weights at temperature 1.
+CHALLENGE_HABITS = {"Copy": 0.5, "Work": 0.5}
+
+
+def statement(kind: int) -> str:
+    return f"Open lock {kind:02d}."
+
+
+def write(habit: str, digit: str) -> str:
+    """A trace: a drafter's guess, a copy of it, or a challenger's work with a tool."""
+    what = "Tool" if habit == "Work" else "Key"
+    return f"<think>{habit}</think>\n\n{what} {digit}.\n\n<answer>{what.lower()} {digit}</answer>"
+
+
+def copying_trap(
+    seed: int = 0,
+    p: float = 0.6,
+    q: float = 0.5,
+    kinds: int = 8,
+    train: int = 640,
+    validation: int = 0,
+    test: int = 300,
+) -> Task:
+    """Locks whose drafts are right with `p` and whose tools work with `q`; `kinds` from 0 to 64."""
+    for name, share in (("p", p), ("q", q)):
+        if not 0.1 <= share <= 0.9:
+            raise InputError(f"{name} of the copying trap must be from 0.1 to 0.9, not {share}.")
+    if not 0 <= kinds <= KINDS:
+        raise InputError(f"kinds of the copying trap must be from 0 to {KINDS}, not {kinds}.")
+    rng = random.Random(f"tools {seed}")
+    known = [_some(rng, q, (kind + 0.5) / kinds) for kind in range(kinds)]
+    splits = {}
+    for name, size in (("train", train), ("validation", validation), ("test", test)):
+        rng = random.Random(f"locks {seed} {name}")
+        splits[name] = [_lock(rng, f"{name}-{number}", p, q, kinds, known) for number in range(size)]
+    options = {"seed": seed, "p": p, "q": q, "kinds": kinds}
+    return Task("world-copying-trap", "agon.lab.worlds.copying_trap:opens", splits, options=options)
+
+
+def _some(rng: random.Random, share: float, up: float) -> str:
+    """A share of the ten digits; between two tenths `up`, from 0 to 1, says which, so that the mean is right."""
+    tenths = int(share * len(DIGITS) + up + 1e-9)
+    return "".join(sorted(rng.sample(DIGITS, tenths)))
+
+
+def _lock(rng: random.Random, name: str, p: float, q: float, kinds: int, known: list[str]) -> Problem:
+    kind = rng.randrange(kinds or KINDS)
+    keys = _some(rng, p, rng.random())
+    tools = known[kind] if kinds else _some(rng, q, rng.random())
+    opened = {"keys": keys, "tools": tools, "kind": kind}
+    return Problem(name, statement(kind), "world-copying-trap", f"key {keys[0]}", metadata=opened)
+
+
+def opens(problem: Problem, answer: str) -> bool:
+    """The judge: whether a key or tool opens the lock."""
+    what, _, digit = answer.strip().partition(" ")
+    opened = {"key": problem.metadata["keys"], "tool": problem.metadata["tools"]}.get(what, "")
+    return len(digit) == 1 and digit in opened

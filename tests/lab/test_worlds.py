@@ -1,0 +1,268 @@
+"""The worlds are built as they say: what fits, what a summary tells, what can be learned, what must be claimed."""
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer
+
+from agon.errors import InputError
+from agon.game import METHODS, split
+from agon.game.methods import method
+from agon.game.prompts import challenger_prompt, plain_prompt
+from agon.judges.registry import build
+from agon.lab.worlds import WORLDS, base_path, copying_model, copying_trap, relay
+from agon.lab.worlds.copying_model import AGON, COOP, Trap
+from agon.lab.worlds.play import contrasts, play
+from agon.lab.worlds.verdict import table, verdicts
+from agon.lab.worlds.world import Claim, World
+from agon.tasks import load_task
+
+
+@pytest.fixture(scope="module")
+def words():  # type: ignore[no-untyped-def]
+    return AutoTokenizer.from_pretrained(base_path())
+
+
+def tokens(words, text: str) -> int:  # type: ignore[no-untyped-def]
+    """Tokens of a completion, the one that ends it among them."""
+    return len(words(text, add_special_tokens=False)["input_ids"]) + 1
+
+
+def roads(hops: int, count: int = 50) -> list[relay.Road]:
+    rng = random.Random(hops)
+    return [relay.draw(rng, hops) for _ in range(count)]
+
+
+# The relay
+
+
+def test_the_careful_solution_of_a_long_walk_does_not_fit_into_one_pass(words) -> None:  # type: ignore[no-untyped-def]
+    for road in roads(relay.LONG):
+        careful = relay.careful(road)
+        assert split(careful, "think").answer == road.end
+        assert tokens(words, careful) > relay.CAP
+        # Nor does the barest completion that has all hops and an answer in it.
+        bare = f"<think>{road.walked(road.hops)}</think><answer>{road.end}</answer>"
+        assert tokens(words, bare) > relay.CAP
+
+
+def test_half_of_a_long_walk_and_the_other_half_after_its_summary_do_fit_and_end_it(words) -> None:  # type: ignore[no-untyped-def]
+    for road in roads(relay.LONG):
+        draft = relay.write("Walk", road)
+        challenge = relay.write("Go on", road, split(draft, "think").shown())
+        assert max(tokens(words, draft), tokens(words, challenge)) <= relay.CAP
+        assert split(challenge, "think").well_formed
+        assert split(challenge, "think").answer == road.end
+
+
+def test_a_short_walk_fits_into_one_pass(words) -> None:  # type: ignore[no-untyped-def]
+    for road in roads(relay.SHORT):
+        careful = relay.careful(road)
+        assert tokens(words, careful) <= relay.CAP
+        assert split(careful, "think").answer == road.end
+
+
+def test_four_hops_say_nothing_of_where_eight_end_but_that_it_is_elsewhere() -> None:
+    """Over all orders of the unseen places each of the eleven is the end equally often: 1/11 is the best guess."""
+    ranks = Counter()
+    for road in roads(relay.LONG, 11_000):
+        seen = road.start + road.walked(relay.PASS)
+        assert road.end not in seen
+        ranks[sorted(set(relay.PLACES) - set(seen)).index(road.end)] += 1
+    assert len(ranks) == 11
+    assert max(ranks.values()) < 1150
+
+
+def test_a_summary_elsewhere_is_a_right_one_of_another_problem_and_says_nothing_of_this_one() -> None:
+    task = load_task("agon.lab.worlds.relay:relay,train=4000")
+    hits, stated = 0, set()
+    for asked in task.problems("train"):
+        road = relay.parse(asked.prompt)
+        own = split(relay.write("Walk", road), "think").shown()
+        other = relay.attempt_elsewhere(asked, own)
+        assert other == relay.attempt_elsewhere(asked, own)
+        assert relay.states_a_place(other)
+        hits += other == own
+        stated.add(other)
+    assert len(stated) == len(relay.PLACES)
+    assert 0.045 < hits / 4000 < 0.080  # by coincidence: one place in sixteen
+    assert relay.attempt_elsewhere(asked, "Nothing yet.") == "Nothing yet."
+
+
+def test_a_prompt_tells_all_that_a_road_is() -> None:
+    for road in roads(relay.LONG, 5):
+        assert relay.parse(plain_prompt(relay.problem(road, "0"), "think")[0]["content"]) == road
+
+
+def test_every_phrase_of_the_worlds_is_one_token_of_the_base(words) -> None:  # type: ignore[no-untyped-def]
+    road = roads(relay.LONG, 1)[0]
+    asked = relay.problem(road, "0")
+    plain = words.apply_chat_template(plain_prompt(asked, "think"), tokenize=False, add_generation_prompt=True)
+    framed = challenger_prompt(asked, "At a after 4.", "think")
+    read = words.apply_chat_template(framed, tokenize=False, add_generation_prompt=True)
+    assert len(words(plain)["input_ids"]) == 26
+    assert len(words(read)["input_ids"]) == 29
+
+
+# The copying trap
+
+
+def test_drafts_are_right_with_p_and_tools_with_q_whatever_is_picked() -> None:
+    task = load_task("agon.lab.worlds.copying_trap:copying_trap,p=0.6,q=0.4,kinds=5,train=3000")
+    judge = build(task.judge)
+    for digit in copying_trap.DIGITS:
+        keys = [judge.judge(asked, f"key {digit}").correct for asked in task.problems("train")]
+        assert 0.56 < sum(keys) / len(keys) < 0.64
+    asked = task.problems("train")[0]
+    assert sum(judge.judge(asked, f"tool {digit}").correct for digit in copying_trap.DIGITS) == 4
+    assert not any(judge.judge(asked, answer).correct for answer in ("", "key", "key ", "key 12", "lock 1", "tool x"))
+
+
+def test_tools_belong_to_a_kind_in_every_split_unless_there_is_nothing_to_learn() -> None:
+    for kinds, learnable in ((6, True), (0, False)):
+        task = copying_trap.copying_trap(kinds=kinds, train=400, test=200)
+        tools: dict[int, set[str]] = {}
+        for asked in (*task.problems("train"), *task.problems("test")):
+            tools.setdefault(asked.metadata["kind"], set()).add(asked.metadata["tools"])
+        assert all(len(found) == 1 for found in tools.values()) == learnable
+        assert len(tools) == (kinds or copying_trap.KINDS)
+
+
+def test_keys_do_not_depend_on_the_statement() -> None:
+    task = copying_trap.copying_trap(kinds=1, train=300)
+    assert len({asked.prompt for asked in task.problems("train")}) == 1
+    assert len({asked.metadata["keys"] for asked in task.problems("train")}) > 100
+
+
+@pytest.mark.parametrize("options", [{"p": 0.65}, {"q": 1.0}, {"p": 0.0}, {"kinds": 65}, {"kinds": -1}])
+def test_a_setting_that_the_trap_cannot_have_is_refused(options) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InputError):
+        copying_trap.copying_trap(**options)
+
+
+# The model of two actions
+
+
+@pytest.mark.parametrize("p", [0.3, 0.5, 0.6, 0.8])
+@pytest.mark.parametrize("bonus", [COOP, AGON])
+def test_the_thresholds_are_where_both_actions_earn_the_same(p: float, bonus: float) -> None:
+    q = copying_model.threshold(p, bonus)
+    copied = copying_model.expected_reward(p, q, bonus, work=False)
+    assert copying_model.expected_reward(p, q, bonus, work=True) == pytest.approx(copied)
+    assert copied == pytest.approx(2 * p)
+    assert copying_model.expected_reward(p, q + 0.01, bonus, work=True) > copied
+    assert copying_model.threshold(p, COOP) == pytest.approx(p)
+    assert copying_model.threshold(p, AGON) == pytest.approx(2 * p / (3 - p))
+
+
+@pytest.mark.parametrize(
+    ("q", "growth", "coop", "agon"),
+    [(0.5, 0.0, 0.60, 0.57), (0.4, 0.024, 0.60, 0.77), (0.5, 0.012, 0.60, 0.80), (0.4, 0.096, 0.98, 0.98)],
+)
+def test_the_map_has_a_band_in_which_only_competition_escapes(
+    q: float, growth: float, coop: float, agon: float
+) -> None:
+    trap = Trap(p=0.6, q=q, skill_rate=growth)
+    assert copying_model.mean_accuracy(trap, COOP) == pytest.approx(coop, abs=0.011)
+    assert copying_model.mean_accuracy(trap, AGON) == pytest.approx(agon, abs=0.011)
+
+
+def test_the_model_is_deterministic() -> None:
+    trap = Trap(steps=20)
+    assert copying_model.train(trap, AGON, 3) == copying_model.train(trap, AGON, 3)
+    assert copying_model.train(trap, AGON, 3) != copying_model.train(trap, AGON, 4)
+
+
+# Claims and verdicts
+
+
+def test_every_claim_of_a_world_is_about_its_methods() -> None:
+    for world in WORLDS.values():
+        assert world.claims
+        for claim in world.claims:
+            assert {claim.first, claim.second} <= world.methods.keys()
+        assert world.accuracy.keys() == world.methods.keys()
+        assert all(method(name) for name in world.methods.values())
+
+
+def made_up(accuracies: dict[str, list[float]], problems: int = 100) -> list[dict]:  # type: ignore[type-arg]
+    return [
+        {
+            "world": "made up",
+            "method": name,
+            "seed": seed,
+            "accuracy": accuracy,
+            "habits": {"Work": accuracy},
+            "right": ["".join("01"[number < accuracy * problems] for number in range(problems))] * 2,
+        }
+        for name, found in accuracies.items()
+        for seed, accuracy in enumerate(found)
+    ]
+
+
+def test_a_verdict_compares_what_was_found_with_what_construction_says() -> None:
+    claims = (Claim("agon", "coop", "more"), Claim("coop", "agon", "not more"), Claim("agon", "grpo", "same"))
+    world = World("made up", "", "", claims, {}, methods={name: name for name in ("agon", "coop", "grpo")})
+    outcomes = made_up({"agon": [0.8, 0.84, 0.82], "coop": [0.6, 0.63, 0.58], "grpo": [0.81, 0.83, 0.84]})
+    found = verdicts(world, outcomes)
+    assert [said.found for said in found] == ["more", "less", "no difference"]
+    assert all(said.agrees for said in found)
+    assert "| agon > coop | +21.7 |" in table(world, outcomes)
+    wrong = World("made up", "", "", (Claim("coop", "agon", "more"),), {}, methods=world.methods)
+    assert [said.agrees for said in verdicts(wrong, outcomes)] == [False]
+    assert "**no**" in table(wrong, outcomes)
+
+
+def test_one_run_a_side_finds_nothing() -> None:
+    world = World("made up", "", "", (Claim("agon", "coop", "more"),), {}, methods={"agon": "agon", "coop": "coop"})
+    (said,) = verdicts(world, made_up({"agon": [0.9], "coop": [0.5]}))
+    assert (said.found, said.agrees) == ("unknown", None)
+
+
+def test_methods_with_one_arm_and_with_two_can_be_compared() -> None:
+    outcomes = made_up({"grpo": [0.5, 0.55], "coop": [0.6, 0.65]})
+    for outcome in outcomes[:2]:
+        outcome["right"] = outcome["right"][:1]
+    (row,) = contrasts(outcomes, [("coop", "grpo")])
+    assert row["difference"] == pytest.approx(0.1)
+
+
+# Twins
+
+
+def test_the_twin_is_the_row_of_cooperation_under_another_name() -> None:
+    twin, coop = method("agon.lab.worlds.twins:again"), METHODS["coop"]
+    assert twin.name != coop.name
+    assert {**vars(twin), "name": ""} == {**vars(coop), "name": ""}
+
+
+@pytest.mark.exhaustive
+def test_equal_methods_are_called_different_at_the_stated_rate() -> None:
+    """At 5%, over 400 comparisons: within three deviations of 5%; runs that vary fool the test by problem."""
+    from agon.lab.worlds.twins import false_claims
+
+    rates = false_claims(400, seeds=5, problems=60)
+    assert rates["over runs (Welch)"] == pytest.approx(0.05, abs=0.033)
+    assert rates["paired by problem"] > rates["over runs (Welch)"]
+
+
+# Training
+
+
+def test_a_world_trains_and_leaves_a_small_record(tmp_path: Path) -> None:
+    world = WORLDS["trap-inside"]
+    short = World(
+        name=world.name,
+        why=world.why,
+        task=world.task.replace(",train", ",test=8,train") + ",test=8",
+        claims=world.claims,
+        accuracy=world.accuracy,
+        options={**world.options, "max_steps": 2, "per_device_train_batch_size": 16},
+    )
+    outcome = play(short, "agon", 0, tmp_path / "run")
+    assert outcome["steps"] == 2
+    assert outcome["arms"].keys() == {"A->B", "B->A", "A", "B"}
+    assert set(outcome["habits"]) <= {"Copy", "Work"}
+    assert [len(marks) for marks in outcome["right"]] == [8, 8]
