@@ -1,6 +1,7 @@
-"""Train the base of the worlds from scratch: a tiny Qwen3 that speaks the moves of `agon.lab.worlds`.
+"""Train the bases of the worlds from scratch: tiny Qwen3s that speak the moves of `agon.lab.worlds`.
 
-    python -m scripts.pretraining.worlds --out src/agon/lab/worlds/base    # about ten minutes on one core
+    python -m scripts.pretraining.worlds relay --out src/agon/lab/worlds/bases/relay   # about ten minutes on one core
+    python -m scripts.pretraining.worlds trap --out src/agon/lab/worlds/bases/trap     # about two
 
 Run it from the repository root. As for the embedded base, every batch is drawn fresh, the loss is on completions alone,
 and which habit a trace follows is a weighted draw that does not depend on the problem. At the end it prints how often
@@ -20,7 +21,7 @@ from agon.game import Problem, challenger_prompt, plain_prompt, prompts, split
 from agon.game.prompts import NOTHING_SHOWN
 from agon.lab.worlds import copying_trap, relay
 from scripts.pretraining import quality, traces
-from scripts.pretraining.pretrain import Settings, train
+from scripts.pretraining.pretrain import Draw, Settings, train
 from scripts.pretraining.tokenizer import build_tokenizer
 
 _FORM = prompts.FORM["block", "math"]
@@ -61,11 +62,6 @@ PHRASES = [
 Example = tuple[list[dict[str, str]], str]
 
 
-def example(rng: random.Random) -> Example:
-    """A prompt and a completion of one of the worlds; the relay is harder to learn and drawn more often."""
-    return relay_example(rng) if rng.random() < 0.8 else trap_example(rng)
-
-
 def relay_example(rng: random.Random) -> Example:
     road = relay.draw(rng, rng.choice((relay.SHORT, relay.LONG)))
     asked = relay.problem(road, "")
@@ -84,37 +80,32 @@ def relay_example(rng: random.Random) -> Example:
 
 
 def trap_example(rng: random.Random) -> Example:
+    """A draft names a key with its stamp; a challenger has read any stamp, so that it must copy what it read."""
     asked = Problem("", copying_trap.statement(rng.randrange(copying_trap.KINDS)), "")
-    guess = copying_trap.write("Guess", rng.choice(copying_trap.DIGITS))
+    digit = rng.choice(copying_trap.DIGITS)
     if rng.random() < 0.5:
-        return plain_prompt(asked, "think"), guess
-    shown = split(guess, "think").shown()
+        return plain_prompt(asked, "think"), copying_trap.write("Guess", copying_trap.key(digit))
+    read = digit + rng.choice(copying_trap.STAMPS)
     habit = traces.pick(copying_trap.CHALLENGE_HABITS, rng)
-    digit = shown.removesuffix(".")[-1] if habit == "Copy" else rng.choice(copying_trap.DIGITS)
-    return challenger_prompt(asked, shown, "think"), copying_trap.write(habit, digit)
+    thing = read if habit == "Copy" else rng.choice(copying_trap.DIGITS)
+    return challenger_prompt(asked, f"Key {read}.", "think"), copying_trap.write(habit, thing)
 
 
 def _guessed(trace: str, rng: random.Random) -> str:
     return trace.replace(relay.UNKNOWN, rng.choice(relay.PLACES))
 
 
-def report(net: Any, tokenizer: PreTrainedTokenizerFast, problems: int = 1000) -> dict[str, Any]:
+def report(draw: Draw, net: Any, tokenizer: PreTrainedTokenizerFast, problems: int = 1000) -> dict[str, Any]:
     """How often each habit is announced, and how often what follows is a trace of that habit."""
     torch.manual_seed(0)
-    rng = random.Random("quality of the worlds' base")
-    found: dict[str, Any] = {}
-    for name, draw in (("relay", relay_example), ("trap", trap_example)):
-        asked = [draw(rng) for _ in range(problems)]
-        sampling = {"temperature": 1.0, "top_p": 1.0}
-        written = quality.sample(net, tokenizer, [prompt for prompt, _ in asked], sampling)
-        for kind in ("draft", "challenge"):
-            rows = [
-                (prompt[0]["content"], text)
-                for (prompt, _), text in zip(asked, written, strict=True)
-                if (prompts.OPEN in prompt[0]["content"]) == (kind == "challenge")
-            ]
-            found[f"{name} {kind}"] = _by_habit(rows)
-    return found
+    rng = random.Random("quality of a world's base")
+    asked = [draw(rng)[0] for _ in range(problems)]
+    written = quality.sample(net, tokenizer, asked, {"temperature": 1.0, "top_p": 1.0})
+    rows = [(prompt[0]["content"], text) for prompt, text in zip(asked, written, strict=True)]
+    return {
+        "drafts": _by_habit([row for row in rows if prompts.OPEN not in row[0]]),
+        "challenges": _by_habit([row for row in rows if prompts.OPEN in row[0]]),
+    }
 
 
 def _by_habit(rows: list[tuple[str, str]]) -> dict[str, Any]:
@@ -135,26 +126,34 @@ def _followed(habit: str, prompt: str, text: str) -> bool:
     """Whether a completion is the trace that its first word announces, guesses aside."""
     shown = prompt.partition(f"{prompts.OPEN}\n")[2].partition(f"\n{prompts.CLOSE}")[0]
     if habit in ("Guess", "Copy", "Work"):
-        digits = shown[-2:-1] if habit == "Copy" else copying_trap.DIGITS
-        return text in [copying_trap.write(habit, digit) for digit in digits]
+        things = {
+            "Guess": [copying_trap.key(digit) for digit in copying_trap.DIGITS],
+            "Copy": [shown.removeprefix("Key ").removesuffix(".")],
+            "Work": copying_trap.DIGITS,
+        }
+        return text in [copying_trap.write(habit, thing) for thing in things[habit]]
     road = relay.parse(prompt)
     wanted = relay.write(habit, road, shown)
     return text in [wanted.replace(relay.UNKNOWN, place) for place in relay.PLACES]
 
 
+BASES: dict[str, tuple[Draw, int]] = {"relay": (relay_example, 3000), "trap": (trap_example, 800)}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Train the base of the worlds and print what it does as JSON.")
+    parser = argparse.ArgumentParser(description="Train the base of a world and print what it does as JSON.")
+    parser.add_argument("world", choices=BASES)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=3000)
-    parser.add_argument("--hidden", type=int, default=64)
+    parser.add_argument("--steps", type=int, help="default: 3000 for the relay, 800 for the trap")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    settings = Settings(seed=args.seed, hidden=args.hidden, inner=128, steps=args.steps)
-    net, tokenizer = train(settings, "cpu", example, build_tokenizer(PHRASES))
+    draw, steps = BASES[args.world]
+    settings = Settings(seed=args.seed, hidden=64, inner=128, steps=args.steps or steps)
+    net, tokenizer = train(settings, "cpu", draw, build_tokenizer(PHRASES))
     net.save_pretrained(args.out)
     tokenizer.save_pretrained(args.out)
-    print(json.dumps(report(net, tokenizer), indent=1))
+    print(json.dumps(report(draw, net, tokenizer), indent=1))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ _RELAY_OPTIONS = {"max_completion_length": CAP, "learning_rate": 2e-3}
 RELAY = World(
     name="relay",
     why=f"Exchange must help: {LONG} hops do not fit into one pass, and a summary hands on the first half.",
+    base="relay",
     task=_RELAY,
     claims=(
         *(Claim(name, "grpo", "more") for name in _READS),
@@ -25,6 +26,7 @@ RELAY = World(
 ELSEWHERE = World(
     name="elsewhere",
     why="Exchange cannot help: the same problems, but every attempt that is read is of another problem.",
+    base="relay",
     task=_RELAY,
     claims=(
         *(Claim(name, "grpo", "not more") for name in _READS),

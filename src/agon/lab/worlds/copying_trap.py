@@ -4,6 +4,13 @@ A problem is a lock of some kind. Of the ten keys, a share `p` opens this one lo
 the ten tools, a share `q` opens every lock of its kind. A drafter of the base picks a key at random. A challenger says
 in its first word whether it copies the key that the attempt names, or works the lock with a tool, at random at first.
 
+A key has a digit and a stamp, a letter that belongs to the digit, and a key with a wrong stamp opens nothing. The base
+knows the stamps where it drafts; where it challenges it has only ever copied one. Without stamps there would be a third
+thing to do after reading a draft, to pick a key of one's own: as often right as a copy, but not on the same locks, so
+that competition pays it 2p + p(1 - p). (A first version of this world had none, and within twenty steps the challengers
+of `agon` announced a copy and wrote another key.) With stamps another digit under the copied stamp is wrong, and only
+both changes together would pay.
+
 - *A draft is right with p, whatever the drafter learns*: nothing in a statement says which keys open its lock.
 - *A copy is right exactly if the draft is.*
 - *Working it out is right with q at first, and with more after practice*: which tools open a kind can be learned,
@@ -23,6 +30,8 @@ from agon.game.problem import Problem
 from agon.tasks import Task
 
 DIGITS = "0123456789"
+STAMPS = "gkadmcpibo"  # of the digits from 0 to 9
+CAP = 11  # tokens of a completion
 KINDS = 64
 # Weights at temperature 1.
 CHALLENGE_HABITS = {"Copy": 0.5, "Work": 0.5}
@@ -32,10 +41,19 @@ def statement(kind: int) -> str:
     return f"Open lock {kind:02d}."
 
 
-def write(habit: str, digit: str) -> str:
+def key(digit: str) -> str:
+    """A key as a drafter names it.
+
+    >>> key("3")
+    '3d'
+    """
+    return digit + STAMPS[int(digit)]
+
+
+def write(habit: str, thing: str) -> str:
     """A trace: a drafter's guess, a copy of it, or a challenger's work with a tool."""
     what = "Tool" if habit == "Work" else "Key"
-    return f"<think>{habit}</think>\n\n{what} {digit}.\n\n<answer>{what.lower()} {digit}</answer>"
+    return f"<think>{habit}</think>\n\n{what} {thing}.\n\n<answer>{what.lower()} {thing}</answer>"
 
 
 def copying_trap(
@@ -74,11 +92,12 @@ def _lock(rng: random.Random, name: str, p: float, q: float, kinds: int, known: 
     keys = _some(rng, p, rng.random())
     tools = known[kind] if kinds else _some(rng, q, rng.random())
     opened = {"keys": keys, "tools": tools, "kind": kind}
-    return Problem(name, statement(kind), "world-copying-trap", f"key {keys[0]}", metadata=opened)
+    return Problem(name, statement(kind), "world-copying-trap", f"key {key(keys[0])}", metadata=opened)
 
 
 def opens(problem: Problem, answer: str) -> bool:
     """The judge: whether a key or tool opens the lock."""
-    what, _, digit = answer.strip().partition(" ")
-    opened = {"key": problem.metadata["keys"], "tool": problem.metadata["tools"]}.get(what, "")
-    return len(digit) == 1 and digit in opened
+    what, _, thing = answer.strip().partition(" ")
+    if what == "key":
+        return thing in [key(digit) for digit in problem.metadata["keys"]]
+    return what == "tool" and thing in [*problem.metadata["tools"]]

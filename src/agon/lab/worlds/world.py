@@ -10,9 +10,9 @@ METHODS = ("grpo", "self-refine", "coop", "agon", "hidden", "shuffled")
 SIXTEEN = 16  # rollouts of a problem: eight drafts and eight challenges
 
 
-def base_path() -> Path:
-    """The folder of the base that speaks the moves of all worlds; `scripts/pretraining/worlds.py` made it."""
-    return Path(__file__).parent / "base"
+def base_path(name: str) -> Path:
+    """The folder of a base that speaks the moves of a world; `scripts/pretraining/worlds.py` made it."""
+    return Path(__file__).parent / "bases" / name
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class World:
 
     name: str
     why: str
+    base: str
     task: str
     claims: tuple[Claim, ...]
     accuracy: Mapping[str, float]
@@ -46,7 +47,7 @@ class World:
     def training(self, method: str, seed: int) -> dict[str, Any]:
         """The options of `agon train` for one of its runs."""
         return {
-            "model": str(base_path()),
+            "model": str(base_path(self.base)),
             "task": self.task,
             "method": self.methods[method],
             "seed": seed,
