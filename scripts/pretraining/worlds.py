@@ -1,7 +1,7 @@
 """Train the bases of the worlds from scratch: tiny Qwen3s that speak the moves of `agon.lab.worlds`.
 
     python -m scripts.pretraining.worlds relay --out src/agon/lab/worlds/bases/relay   # about ten minutes on one core
-    python -m scripts.pretraining.worlds trap --out src/agon/lab/worlds/bases/trap     # about two
+    python -m scripts.pretraining.worlds trap --out src/agon/lab/worlds/bases/trap     # about one
 
 Run it from the repository root. As for the embedded base, every batch is drawn fresh, the loss is on completions alone,
 and which habit a trace follows is a weighted draw that does not depend on the problem. At the end it prints how often
@@ -45,7 +45,7 @@ PHRASES = [
     *(f" after {hops}.{_CLOSE}" for hops in (relay.SHORT, relay.LONG)),
     "\n\nNothing yet.\n\n<answer>",
     f"Nothing yet.{_CLOSE}",
-    *(copying_trap.statement(kind) for kind in range(copying_trap.KINDS)),
+    *(copying_trap.statement(kind) for kind in range(64)),
     f"\n\n{_FORM}",
     _OPEN,
     _CLOSE,
@@ -81,12 +81,14 @@ def relay_example(rng: random.Random) -> Example:
 
 def trap_example(rng: random.Random) -> Example:
     """A draft names a key with its stamp; a challenger has read any stamp, so that it must copy what it read."""
-    asked = Problem("", copying_trap.statement(rng.randrange(copying_trap.KINDS)), "")
+    swayed = rng.random() < 0.3
+    kind = rng.choice([*copying_trap.SWAYED]) if swayed else rng.randrange(copying_trap.KINDS)
+    asked = Problem("", copying_trap.statement(kind), "")
     digit = rng.choice(copying_trap.DIGITS)
     if rng.random() < 0.5:
         return plain_prompt(asked, "think"), copying_trap.write("Guess", copying_trap.key(digit))
     read = digit + rng.choice(copying_trap.STAMPS)
-    habit = traces.pick(copying_trap.CHALLENGE_HABITS, rng)
+    habit = traces.pick(copying_trap.habits(kind), rng)
     thing = read if habit == "Copy" else rng.choice(copying_trap.DIGITS)
     return challenger_prompt(asked, f"Key {read}.", "think"), copying_trap.write(habit, thing)
 
@@ -137,7 +139,7 @@ def _followed(habit: str, prompt: str, text: str) -> bool:
     return text in [wanted.replace(relay.UNKNOWN, place) for place in relay.PLACES]
 
 
-BASES: dict[str, tuple[Draw, int]] = {"relay": (relay_example, 3000), "trap": (trap_example, 800)}
+BASES: dict[str, tuple[Draw, int]] = {"relay": (relay_example, 3000), "trap": (trap_example, 300)}
 
 
 def main() -> None:
@@ -145,7 +147,7 @@ def main() -> None:
     parser.add_argument("world", choices=BASES)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, help="default: 3000 for the relay, 800 for the trap")
+    parser.add_argument("--steps", type=int, help="default: 3000 for the relay, 300 for the trap")
     args = parser.parse_args()
     torch.set_num_threads(1)
     draw, steps = BASES[args.world]

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,13 @@ from agon.lab.worlds.copying_model import AGON, COOP, Trap
 from agon.lab.worlds.play import contrasts, play
 from agon.lab.worlds.verdict import table, verdicts
 from agon.lab.worlds.world import Claim, World
+from agon.runs.folder import Run
 from agon.tasks import load_task
 
 
 @pytest.fixture(scope="module")
 def words():  # type: ignore[no-untyped-def]
-    return AutoTokenizer.from_pretrained(base_path())
+    return AutoTokenizer.from_pretrained(base_path("relay"))
 
 
 def tokens(words, text: str) -> int:  # type: ignore[no-untyped-def]
@@ -110,14 +112,38 @@ def test_every_phrase_of_the_worlds_is_one_token_of_the_base(words) -> None:  # 
 
 
 def test_drafts_are_right_with_p_and_tools_with_q_whatever_is_picked() -> None:
-    task = load_task("agon.lab.worlds.copying_trap:copying_trap,p=0.6,q=0.4,kinds=5,train=3000")
-    judge = build(task.judge)
+    task = load_task("agon.lab.worlds.copying_trap:copying_trap,p=0.65,q=0.45,kinds=4,train=3000")
+    judge, problems = build(task.judge), task.problems("train")
     for digit in copying_trap.DIGITS:
-        keys = [judge.judge(asked, f"key {digit}").correct for asked in task.problems("train")]
-        assert 0.56 < sum(keys) / len(keys) < 0.64
-    asked = task.problems("train")[0]
-    assert sum(judge.judge(asked, f"tool {digit}").correct for digit in copying_trap.DIGITS) == 4
-    assert not any(judge.judge(asked, answer).correct for answer in ("", "key", "key ", "key 12", "lock 1", "tool x"))
+        keys = [judge.judge(asked, f"key {copying_trap.key(digit)}").correct for asked in problems]
+        assert 0.61 < sum(keys) / len(keys) < 0.69
+    by_kind = {asked.metadata["kind"]: asked for asked in problems}
+    tools = [judge.judge(asked, f"tool {digit}").correct for asked in by_kind.values() for digit in copying_trap.DIGITS]
+    assert sum(tools) / len(tools) == 0.45
+    for answer in ("", "key", "key ", "key 1", "key 12", "lock 1k", "tool x", "tool", "tool 12"):
+        assert not any(judge.judge(asked, answer).correct for asked in problems)
+
+
+def test_a_key_of_ones_own_under_a_copied_stamp_opens_nothing() -> None:
+    """Otherwise a challenger could pick another key than the draft's, and be paid for conversions without skill."""
+    task = copying_trap.copying_trap(train=50)
+    for asked in task.problems("train"):
+        opened = {digit + stamp for digit in copying_trap.DIGITS for stamp in copying_trap.STAMPS
+                  if copying_trap.opens(asked, f"key {digit}{stamp}")}  # fmt: skip
+        assert opened == {copying_trap.key(digit) for digit in asked.metadata["keys"]}
+
+
+def test_a_copy_is_what_the_attempt_says() -> None:
+    draft = split(copying_trap.write("Guess", copying_trap.key("7")), "think")
+    assert draft.shown() == "Key 7i."
+    assert split(copying_trap.write("Copy", "7i"), "think").answer == draft.answer
+
+
+def test_the_moves_of_the_trap_fit_into_its_cap() -> None:
+    words = AutoTokenizer.from_pretrained(base_path("trap"))
+    for trace in (copying_trap.write("Guess", "3d"), copying_trap.write("Copy", "3d"), copying_trap.write("Work", "3")):
+        assert split(trace, "think").well_formed
+        assert tokens(words, trace) <= copying_trap.CAP
 
 
 def test_tools_belong_to_a_kind_in_every_split_unless_there_is_nothing_to_learn() -> None:
@@ -136,7 +162,7 @@ def test_keys_do_not_depend_on_the_statement() -> None:
     assert len({asked.metadata["keys"] for asked in task.problems("train")}) > 100
 
 
-@pytest.mark.parametrize("options", [{"p": 0.65}, {"q": 1.0}, {"p": 0.0}, {"kinds": 65}, {"kinds": -1}])
+@pytest.mark.parametrize("options", [{"q": 1.0}, {"p": 0.0}, {"kinds": 65}, {"kinds": -1}])
 def test_a_setting_that_the_trap_cannot_have_is_refused(options) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InputError):
         copying_trap.copying_trap(**options)
@@ -204,19 +230,19 @@ def made_up(accuracies: dict[str, list[float]], problems: int = 100) -> list[dic
 
 def test_a_verdict_compares_what_was_found_with_what_construction_says() -> None:
     claims = (Claim("agon", "coop", "more"), Claim("coop", "agon", "not more"), Claim("agon", "grpo", "same"))
-    world = World("made up", "", "", claims, {}, methods={name: name for name in ("agon", "coop", "grpo")})
+    world = World("made up", "", "", "", claims, {}, methods={name: name for name in ("agon", "coop", "grpo")})
     outcomes = made_up({"agon": [0.8, 0.84, 0.82], "coop": [0.6, 0.63, 0.58], "grpo": [0.81, 0.83, 0.84]})
     found = verdicts(world, outcomes)
     assert [said.found for said in found] == ["more", "less", "no difference"]
     assert all(said.agrees for said in found)
     assert "| agon > coop | +21.7 |" in table(world, outcomes)
-    wrong = World("made up", "", "", (Claim("coop", "agon", "more"),), {}, methods=world.methods)
+    wrong = World("made up", "", "", "", (Claim("coop", "agon", "more"),), {}, methods=world.methods)
     assert [said.agrees for said in verdicts(wrong, outcomes)] == [False]
     assert "**no**" in table(wrong, outcomes)
 
 
 def test_one_run_a_side_finds_nothing() -> None:
-    world = World("made up", "", "", (Claim("agon", "coop", "more"),), {}, methods={"agon": "agon", "coop": "coop"})
+    world = World("made up", "", "", "", (Claim("agon", "coop", "more"),), {}, methods={"agon": "agon", "coop": "coop"})
     (said,) = verdicts(world, made_up({"agon": [0.9], "coop": [0.5]}))
     assert (said.found, said.agrees) == ("unknown", None)
 
@@ -253,16 +279,31 @@ def test_equal_methods_are_called_different_at_the_stated_rate() -> None:
 
 def test_a_world_trains_and_leaves_a_small_record(tmp_path: Path) -> None:
     world = WORLDS["trap-inside"]
-    short = World(
-        name=world.name,
-        why=world.why,
-        task=world.task.replace(",train", ",test=8,train") + ",test=8",
-        claims=world.claims,
-        accuracy=world.accuracy,
-        options={**world.options, "max_steps": 2, "per_device_train_batch_size": 16},
-    )
-    outcome = play(short, "agon", 0, tmp_path / "run")
+    options = {**world.options, "max_steps": 2, "per_device_train_batch_size": 16}
+    task = "agon.lab.worlds.copying_trap:copying_trap,train=8,test=8"
+    outcome = play(replace(world, task=task, options=options), "agon", 0, tmp_path / "run")
     assert outcome["steps"] == 2
     assert outcome["arms"].keys() == {"A->B", "B->A", "A", "B"}
     assert set(outcome["habits"]) <= {"Copy", "Work"}
     assert [len(marks) for marks in outcome["right"]] == [8, 8]
+    assert outcome["accuracy"] == sum(marks.count("1") for marks in outcome["right"]) / 16
+
+
+def test_a_challenger_elsewhere_reads_of_another_problem_in_training_and_evaluation(tmp_path: Path) -> None:
+    world = WORLDS["elsewhere"]
+    options = {**world.options, "max_steps": 1, "per_device_train_batch_size": 16, "log_duels": True}
+    task = "agon.lab.worlds.relay:relay,train=4,test=8"
+    play(replace(world, task=task, options=options), "coop", 0, tmp_path / "run")
+    run = Run(tmp_path / "run")
+    drafted = [duel for duel in run.duels() if "At " in duel.draft.rollout.text]
+    assert drafted
+    for duel in drafted:
+        summary = split(duel.draft.rollout.text, "think").shown()
+        assert duel.shown == relay.attempt_elsewhere(duel.problem, summary)
+    (evaluation,) = run.evaluated("test")
+    problems = {asked.id: asked for asked in relay.relay(test=8, train=4).problems("test")}
+    for sample in evaluation.read_samples().values():
+        for final in sample.finals:
+            assert final.read is not None
+            summary = split(sample.drafts[final.read].text, "think").shown()
+            assert final.shown == relay.attempt_elsewhere(problems[sample.problem], summary)

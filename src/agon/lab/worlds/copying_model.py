@@ -32,7 +32,11 @@ def threshold(p: float, bonus: float = AGON) -> float:
 
 @dataclass(frozen=True)
 class Trap:
-    """A setting of the model; `skill_rate` is the growth, `rate` how fast the choice moves."""
+    """A setting of the model; `skill_rate` is the growth, `rate` how fast the choice moves.
+
+    `learnable` is the share of problems on which skill decides; on the others working it out is right with the initial
+    q whatever was learned, so that growth is slowed, and bounded, by the problems instead of by a rate.
+    """
 
     p: float = 0.6
     q: float = 0.5
@@ -42,6 +46,7 @@ class Trap:
     steps: int = 400
     groups: int = 32
     size: int = 8
+    learnable: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -60,12 +65,16 @@ def train(trap: Trap, bonus: float, seed: int = 0) -> Learned:
     shape = (trap.groups, trap.size)
     for _ in range(trap.steps):
         w, q = _share(choice), _share(skill)
-        draft, work, solved = (rng.random(shape) < share for share in (trap.p, w, q))
+        draft, work, skilled = (rng.random(shape) < share for share in (trap.p, w, q))
+        solved = skilled
+        if trap.learnable < 1:
+            decided = rng.random((trap.groups, 1)) < trap.learnable
+            solved = np.where(decided, skilled, rng.random(shape) < trap.q)
         right = np.where(work, solved, draft)
         advantage = _advantages(2.0 * right + bonus * (right & ~draft))
         choice += trap.rate * float((advantage * (work - w)).mean())
-        skill += trap.skill_rate * float((advantage * work * (solved - q)).mean())
-    w, q = _share(choice), _share(skill)
+        skill += trap.skill_rate * float((advantage * work * (skilled - q)).mean())
+    w, q = _share(choice), trap.learnable * _share(skill) + (1 - trap.learnable) * trap.q
     return Learned(w * q + (1 - w) * trap.p, 1 - w, q)
 
 

@@ -32,9 +32,19 @@ from agon.tasks import Task
 DIGITS = "0123456789"
 STAMPS = "gkadmcpibo"  # of the digits from 0 to 9
 CAP = 11  # tokens of a completion
-KINDS = 64
+KINDS = 60
 # Weights at temperature 1.
 CHALLENGE_HABITS = {"Copy": 0.5, "Work": 0.5}
+# Kinds that no problem has, known to the base from pre-training alone: after these it nearly always copies, or works.
+# A base that has only ever drawn the two words with equal chance writes them as one word in its embeddings, and no
+# adapter moves the choice: the difference of the two was a seventh of that of two digits, and is half of it now.
+SWAYED = {60: 0.02, 61: 0.02, 62: 0.98, 63: 0.98}  # share of working it out
+
+
+def habits(kind: int) -> dict[str, float]:
+    """How often the base copies and works after a lock of a kind."""
+    work = SWAYED.get(kind)
+    return CHALLENGE_HABITS if work is None else {"Copy": 1 - work, "Work": work}
 
 
 def statement(kind: int) -> str:
@@ -65,20 +75,28 @@ def copying_trap(
     validation: int = 0,
     test: int = 300,
 ) -> Task:
-    """Locks whose drafts are right with `p` and whose tools work with `q`; `kinds` from 0 to 64."""
+    """Locks whose drafts are right with `p` and whose tools work with `q`; `kinds` from 0 to 60."""
     for name, share in (("p", p), ("q", q)):
         if not 0.1 <= share <= 0.9:
             raise InputError(f"{name} of the copying trap must be from 0.1 to 0.9, not {share}.")
     if not 0 <= kinds <= KINDS:
         raise InputError(f"kinds of the copying trap must be from 0 to {KINDS}, not {kinds}.")
-    rng = random.Random(f"tools {seed}")
-    known = [_some(rng, q, (kind + 0.5) / kinds) for kind in range(kinds)]
+    known = [tools_of(kind, kinds, q) for kind in range(kinds)]
     splits = {}
     for name, size in (("train", train), ("validation", validation), ("test", test)):
         rng = random.Random(f"locks {seed} {name}")
         splits[name] = [_lock(rng, f"{name}-{number}", p, q, kinds, known) for number in range(size)]
     options = {"seed": seed, "p": p, "q": q, "kinds": kinds}
     return Task("world-copying-trap", "agon.lab.worlds.copying_trap:opens", splits, options=options)
+
+
+def tools_of(kind: int, kinds: int, q: float) -> str:
+    """The tools of a kind: a window of the digits that moves with the kind.
+
+    So no tool is better than another over all kinds, and to prefer one everywhere is no skill.
+    """
+    wide = int(q * len(DIGITS) + ((kind // len(DIGITS)) + 0.5) / max(1, kinds // len(DIGITS)) + 1e-9)
+    return "".join(sorted(DIGITS[(kind + place) % len(DIGITS)] for place in range(wide)))
 
 
 def _some(rng: random.Random, share: float, up: float) -> str:
