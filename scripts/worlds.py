@@ -17,36 +17,39 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from agon.lab.worlds import WORLDS
+import yaml
+
+from agon.lab.worlds.catalogue import WORLDS
 from agon.lab.worlds.play import Outcome, play
 from agon.lab.worlds.verdict import table
 
 Cell = tuple[str, str, int]  # world, method, seed
-FIRST_OF_TWIN = 1000  # a method's second name gets other seeds: the same ones would give the same runs
 
 
 def cells(worlds: list[str], methods: list[str] | None, seeds: range) -> Iterator[Cell]:
     """Seed by seed, so that an early stop leaves whole comparisons behind."""
     for seed in seeds:
         for world in worlds:
-            for number, method in enumerate(WORLDS[world].methods):
+            for method in WORLDS[world].methods:
                 if methods is None or method in methods:
-                    twin = number > 0 and len(set(WORLDS[world].methods)) == 2
-                    yield world, method, seed + (FIRST_OF_TWIN if twin else 0)
+                    yield world, method, seed + WORLDS[world].first_seeds.get(method, 0)
 
 
 def path_of(cell: Cell, out: Path, suffix: str = ".jsonl") -> Path:
     return out / ("{}.{}.{}".format(*cell) + suffix)
 
 
-def make(cell: Cell, out: Path, keep: bool) -> None:
+def make(cell: Cell, out: Path, keep: bool, changes: dict[str, str]) -> None:
     """One run, in this process."""
     world, method, seed = cell
+    chosen = WORLDS[world]
+    chosen = replace(chosen, options={**chosen.options, **{name: yaml.safe_load(text) for name, text in changes.items()}})
     folder = out / "runs" / path_of(cell, out, "").name
     shutil.rmtree(folder, ignore_errors=True)
-    outcome = play(WORLDS[world], method, seed, folder)
+    outcome = play(chosen, method, seed, folder)
     whole = path_of(cell, out, ".part")
     whole.write_text(json.dumps(outcome) + "\n")
     whole.rename(path_of(cell, out))
@@ -54,8 +57,8 @@ def make(cell: Cell, out: Path, keep: bool) -> None:
         shutil.rmtree(folder)
 
 
-def start(cell: Cell, out: Path, keep: bool) -> subprocess.Popen[bytes]:
-    words = [sys.executable, __file__, "--out", str(out), "--cell", *map(str, cell), *(["--keep"] if keep else [])]
+def start(cell: Cell, out: Path, words: list[str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, __file__, "--out", str(out), "--cell", *map(str, cell), *words]
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
@@ -64,17 +67,17 @@ def start(cell: Cell, out: Path, keep: bool) -> subprocess.Popen[bytes]:
         "CUDA_VISIBLE_DEVICES": "",
     }
     with path_of(cell, out, ".log").open("wb") as log:
-        return subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=log)
+        return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=log)
 
 
-def run_all(waiting: list[Cell], out: Path, jobs: int, keep: bool) -> int:
+def run_all(waiting: list[Cell], out: Path, jobs: int, words: list[str]) -> int:
     """Make every run, `jobs` at a time; how many failed."""
     running: dict[Cell, subprocess.Popen[bytes]] = {}
     total, done, failed, began = len(waiting), 0, 0, time.monotonic()
     while waiting or running:
         while waiting and len(running) < jobs:
             cell = waiting.pop(0)
-            running[cell] = start(cell, out, keep)
+            running[cell] = start(cell, out, words)
         time.sleep(0.5)
         for cell in [cell for cell, process in running.items() if process.poll() is not None]:
             code = running.pop(cell).returncode
@@ -109,17 +112,23 @@ def main() -> int:
     parser.add_argument("--report", action="store_true", help="only print the tables of what is there")
     parser.add_argument("--keep", action="store_true", help="keep the run folders, in OUT/runs")
     parser.add_argument("--cell", nargs=3, metavar=("WORLD", "METHOD", "SEED"), help="make this run here and now")
+    parser.add_argument(
+        "--set", nargs="+", default=[], metavar="KEY=VALUE", help="try other options of the trainings, in another --out"
+    )
     args = parser.parse_args()
+    changes = dict(change.split("=", 1) for change in args.set)
     args.out.mkdir(parents=True, exist_ok=True)
     if args.cell:
         world, method, seed = args.cell
-        make((world, method, int(seed)), args.out, args.keep)
+        make((world, method, int(seed)), args.out, args.keep, changes)
         return 0
     failed = 0
     if not args.report:
         seeds = range(args.first_seed, args.first_seed + args.seeds)
         wanted = cells(args.worlds, args.methods, seeds)
-        failed = run_all([cell for cell in wanted if not path_of(cell, args.out).exists()], args.out, args.jobs, args.keep)
+        waiting = [cell for cell in wanted if not path_of(cell, args.out).exists()]
+        words = [*(["--keep"] if args.keep else []), *(["--set", *args.set] if args.set else [])]
+        failed = run_all(waiting, args.out, args.jobs, words)
     report(read(args.out))
     return 1 if failed else 0
 

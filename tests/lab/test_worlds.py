@@ -13,11 +13,12 @@ from agon.game import METHODS, split
 from agon.game.methods import method
 from agon.game.prompts import challenger_prompt, plain_prompt
 from agon.judges.registry import build
-from agon.lab.worlds import WORLDS, base_path, copying_model, copying_trap, relay
+from agon.lab.worlds import catalogue, copying_model, copying_trap, relay
+from agon.lab.worlds.catalogue import WORLDS
 from agon.lab.worlds.copying_model import AGON, COOP, Trap
 from agon.lab.worlds.play import contrasts, play
 from agon.lab.worlds.verdict import table, verdicts
-from agon.lab.worlds.world import Claim, World
+from agon.lab.worlds.world import Claim, World, base_path
 from agon.runs.folder import Run
 from agon.tasks import load_task
 
@@ -162,7 +163,7 @@ def test_keys_do_not_depend_on_the_statement() -> None:
     assert len({asked.metadata["keys"] for asked in task.problems("train")}) > 100
 
 
-@pytest.mark.parametrize("options", [{"q": 1.0}, {"p": 0.0}, {"kinds": 65}, {"kinds": -1}])
+@pytest.mark.parametrize("options", [{"q": 1.0}, {"p": 0.0}, {"kinds": 61}, {"kinds": -1}])
 def test_a_setting_that_the_trap_cannot_have_is_refused(options) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InputError):
         copying_trap.copying_trap(**options)
@@ -184,8 +185,7 @@ def test_the_thresholds_are_where_both_actions_earn_the_same(p: float, bonus: fl
 
 
 @pytest.mark.parametrize(
-    ("q", "growth", "coop", "agon"),
-    [(0.5, 0.0, 0.60, 0.57), (0.4, 0.024, 0.60, 0.77), (0.5, 0.012, 0.60, 0.80), (0.4, 0.096, 0.98, 0.98)],
+    ("q", "growth", "coop", "agon"), [(0.5, 0.0, 0.60, 0.57), (0.4, 0.024, 0.60, 0.77), (0.4, 0.096, 0.98, 0.98)]
 )
 def test_the_map_has_a_band_in_which_only_competition_escapes(
     q: float, growth: float, coop: float, agon: float
@@ -193,6 +193,13 @@ def test_the_map_has_a_band_in_which_only_competition_escapes(
     trap = Trap(p=0.6, q=q, skill_rate=growth)
     assert copying_model.mean_accuracy(trap, COOP) == pytest.approx(coop, abs=0.011)
     assert copying_model.mean_accuracy(trap, AGON) == pytest.approx(agon, abs=0.011)
+
+
+def test_the_predictions_of_the_trap_are_cells_of_the_map() -> None:
+    for name, (_, coop, agon) in catalogue.MAP.items():
+        trap = catalogue.cell_of_the_map(name)
+        assert copying_model.mean_accuracy(trap, COOP) == pytest.approx(coop, abs=0.011)
+        assert copying_model.mean_accuracy(trap, AGON) == pytest.approx(agon, abs=0.011)
 
 
 def test_the_model_is_deterministic() -> None:
@@ -209,7 +216,7 @@ def test_every_claim_of_a_world_is_about_its_methods() -> None:
         assert world.claims
         for claim in world.claims:
             assert {claim.first, claim.second} <= world.methods.keys()
-        assert world.accuracy.keys() == world.methods.keys()
+        assert world.name == "twins" or world.accuracy.keys() == world.methods.keys()
         assert all(method(name) for name in world.methods.values())
 
 

@@ -33,7 +33,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class World:
-    """A world. `accuracy` is what construction predicts for each method after training, `why` in one sentence."""
+    """A world. `accuracy` is what construction predicts for each method after training, `why` in one sentence.
+
+    `base` is one of ours, `task` as `agon train --task` takes it, `methods` the options by the names in the tables.
+    """
 
     name: str
     why: str
@@ -43,6 +46,8 @@ class World:
     accuracy: Mapping[str, float]
     options: Mapping[str, Any] = field(default_factory=dict)
     methods: Mapping[str, str] = field(default_factory=lambda: {name: name for name in METHODS})
+    # Where a method has other seeds than the rest: with the same ones its second name would repeat its runs.
+    first_seeds: Mapping[str, int] = field(default_factory=dict)
 
     def training(self, method: str, seed: int) -> dict[str, Any]:
         """The options of `agon train` for one of its runs."""
