@@ -4,9 +4,9 @@
     python scripts/worlds.py --out worlds --jobs 2 --worlds relay --methods grpo coop --seeds 2
     python scripts/worlds.py --out worlds --report                        # only the tables of what is there
 
-Every run is a process of its own with one thread. It leaves one file with one line of JSON, `OUT/WORLD.METHOD.SEED.jsonl`,
-and nothing else unless --keep; a run that is there is not made again, so the command goes on where it was stopped. A run
-that fails leaves its last words in a .log file beside it and stops no other. `cat OUT/*.jsonl` is all that the tables need.
+Every run is a process of its own with one thread. It leaves one file with one line of JSON,
+`OUT/WORLD.METHOD.SEED.jsonl`, and nothing else unless --keep. A run that is there is not made again, so the command goes
+on where it was stopped. A run that fails leaves its last words in a .log file beside it and stops no other.
 """
 
 import argparse
@@ -46,7 +46,9 @@ def make(cell: Cell, out: Path, keep: bool, changes: dict[str, str]) -> None:
     """One run, in this process."""
     world, method, seed = cell
     chosen = WORLDS[world]
-    chosen = replace(chosen, options={**chosen.options, **{name: yaml.safe_load(text) for name, text in changes.items()}})
+    chosen = replace(
+        chosen, options={**chosen.options, **{name: yaml.safe_load(text) for name, text in changes.items()}}
+    )
     folder = out / "runs" / path_of(cell, out, "").name
     shutil.rmtree(folder, ignore_errors=True)
     outcome = play(chosen, method, seed, folder)
@@ -85,7 +87,10 @@ def run_all(waiting: list[Cell], out: Path, jobs: int, words: list[str]) -> int:
             if code == 0:
                 path_of(cell, out, ".log").unlink()
             said = "" if code == 0 else f" failed: see {path_of(cell, out, '.log')}"
-            print(f"{done}/{total}  {time.monotonic() - began:.0f} s  {' '.join(map(str, cell))}{said}", flush=True)
+            print(
+                f"{done}/{total}  {time.monotonic() - began:.0f} s  {' '.join(map(str, cell))}{said}",
+                flush=True,
+            )
     return failed
 
 
@@ -102,7 +107,9 @@ def report(outcomes: list[Outcome]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder of the outcomes")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
     parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
@@ -111,9 +118,15 @@ def main() -> int:
     parser.add_argument("--first-seed", type=int, default=0, help="the first of them (default 0)")
     parser.add_argument("--report", action="store_true", help="only print the tables of what is there")
     parser.add_argument("--keep", action="store_true", help="keep the run folders, in OUT/runs")
-    parser.add_argument("--cell", nargs=3, metavar=("WORLD", "METHOD", "SEED"), help="make this run here and now")
     parser.add_argument(
-        "--set", nargs="+", default=[], metavar="KEY=VALUE", help="try other options of the trainings, in another --out"
+        "--cell", nargs=3, metavar=("WORLD", "METHOD", "SEED"), help="make this run here and now"
+    )
+    parser.add_argument(
+        "--set",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="try other options of the trainings, in another --out",
     )
     args = parser.parse_args()
     changes = dict(change.split("=", 1) for change in args.set)

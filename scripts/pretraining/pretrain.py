@@ -26,7 +26,6 @@ from agon.game.prompts import NOTHING_SHOWN
 from scripts.pretraining import quality, traces
 from scripts.pretraining.tokenizer import END, START, build_tokenizer
 
-
 Draw = Callable[[random.Random], tuple[list[dict[str, str]], str]]  # a prompt and a completion
 
 

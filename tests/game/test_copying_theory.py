@@ -20,7 +20,9 @@ def chance(case: Case, p: float, q: float, w: float) -> float:
     return (p if draft else 1 - p) * (w if works else 1 - w) * (q if solved else 1 - q)
 
 
-def choice_gradient(method: str, p: float, q: float, w: float = 0.5, size: int = 2, scale: Scale = "none") -> float:
+def choice_gradient(
+    method: str, p: float, q: float, w: float = 0.5, size: int = 2, scale: Scale = "none"
+) -> float:
     """E[Σ advantage · ∂ log π / ∂ choice] for a group of this size, by the method's reading and paying."""
     row, total = METHODS[method], 0.0
     for group in product(CASES, repeat=size):
@@ -30,7 +32,11 @@ def choice_gradient(method: str, p: float, q: float, w: float = 0.5, size: int =
             read = row.draft_read(number, size)
             assert read is not None
             right = solved if works else group[read][0]
-            paid.append(reward(row.challenge_reward, Outcome(right, True, rival_correct=group[row.opponent(number)][0])))
+            paid.append(
+                reward(
+                    row.challenge_reward, Outcome(right, True, rival_correct=group[row.opponent(number)][0])
+                )
+            )
         for advantage, (_, works, _) in zip(group_advantages(paid, scale), group, strict=True):
             total += weight * advantage * (works - w)
     return total
@@ -45,7 +51,9 @@ def choice_gradient(method: str, p: float, q: float, w: float = 0.5, size: int =
         ("shuffled", lambda p: p),  # its copy, too, is paid for where its own pair failed
     ],
 )
-def test_the_choice_moves_towards_working_it_out_exactly_from_the_threshold_on(method: str, threshold, p: float) -> None:  # type: ignore[no-untyped-def]
+def test_the_choice_moves_towards_working_it_out_exactly_from_the_threshold_on(
+    method: str, threshold, p: float
+) -> None:  # type: ignore[no-untyped-def]
     at = threshold(p)
     assert choice_gradient(method, p, at) == pytest.approx(0, abs=1e-12)
     assert choice_gradient(method, p, at - 0.02) < -1e-4
@@ -54,7 +62,7 @@ def test_the_choice_moves_towards_working_it_out_exactly_from_the_threshold_on(m
 
 def test_the_margin_does_not_help_a_challenger_out_of_copying() -> None:
     """It is one and a half times the cooperative reward less a constant, so it pays to copy up to q = p."""
-    assert rewards.MARGIN == METHODS["margin"].challenge_reward
+    assert METHODS["margin"].challenge_reward == rewards.MARGIN
     assert choice_gradient("margin", 0.6, 0.6) == pytest.approx(0, abs=1e-12)
     assert choice_gradient("margin", 0.6, 0.55) < 0 < choice_gradient("agon", 0.6, 0.55)
 

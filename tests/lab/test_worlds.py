@@ -102,7 +102,9 @@ def test_a_prompt_tells_all_that_a_road_is() -> None:
 def test_every_phrase_of_the_worlds_is_one_token_of_the_base(words) -> None:  # type: ignore[no-untyped-def]
     road = roads(relay.LONG, 1)[0]
     asked = relay.problem(road, "0")
-    plain = words.apply_chat_template(plain_prompt(asked, "think"), tokenize=False, add_generation_prompt=True)
+    plain = words.apply_chat_template(
+        plain_prompt(asked, "think"), tokenize=False, add_generation_prompt=True
+    )
     framed = challenger_prompt(asked, "At a after 4.", "think")
     read = words.apply_chat_template(framed, tokenize=False, add_generation_prompt=True)
     assert len(words(plain)["input_ids"]) == 26
@@ -119,7 +121,11 @@ def test_drafts_are_right_with_p_and_tools_with_q_whatever_is_picked() -> None:
         keys = [judge.judge(asked, f"key {copying_trap.key(digit)}").correct for asked in problems]
         assert 0.61 < sum(keys) / len(keys) < 0.69
     by_kind = {asked.metadata["kind"]: asked for asked in problems}
-    tools = [judge.judge(asked, f"tool {digit}").correct for asked in by_kind.values() for digit in copying_trap.DIGITS]
+    tools = [
+        judge.judge(asked, f"tool {digit}").correct
+        for asked in by_kind.values()
+        for digit in copying_trap.DIGITS
+    ]
     assert sum(tools) / len(tools) == 0.45
     for answer in ("", "key", "key ", "key 1", "key 12", "lock 1k", "tool x", "tool", "tool 12"):
         assert not any(judge.judge(asked, answer).correct for asked in problems)
@@ -142,7 +148,11 @@ def test_a_copy_is_what_the_attempt_says() -> None:
 
 def test_the_moves_of_the_trap_fit_into_its_cap() -> None:
     words = AutoTokenizer.from_pretrained(base_path("trap"))
-    for trace in (copying_trap.write("Guess", "3d"), copying_trap.write("Copy", "3d"), copying_trap.write("Work", "3")):
+    for trace in (
+        copying_trap.write("Guess", "3d"),
+        copying_trap.write("Copy", "3d"),
+        copying_trap.write("Work", "3"),
+    ):
         assert split(trace, "think").well_formed
         assert tokens(words, trace) <= copying_trap.CAP
 
@@ -185,7 +195,8 @@ def test_the_thresholds_are_where_both_actions_earn_the_same(p: float, bonus: fl
 
 
 @pytest.mark.parametrize(
-    ("q", "growth", "coop", "agon"), [(0.5, 0.0, 0.60, 0.57), (0.4, 0.024, 0.60, 0.77), (0.4, 0.096, 0.98, 0.98)]
+    ("q", "growth", "coop", "agon"),
+    [(0.5, 0.0, 0.60, 0.57), (0.4, 0.024, 0.60, 0.77), (0.4, 0.096, 0.98, 0.98)],
 )
 def test_the_map_has_a_band_in_which_only_competition_escapes(
     q: float, growth: float, coop: float, agon: float
@@ -237,7 +248,9 @@ def made_up(accuracies: dict[str, list[float]], problems: int = 100) -> list[dic
 
 def test_a_verdict_compares_what_was_found_with_what_construction_says() -> None:
     claims = (Claim("agon", "coop", "more"), Claim("coop", "agon", "not more"), Claim("agon", "grpo", "same"))
-    world = World("made up", "", "", "", claims, {}, methods={name: name for name in ("agon", "coop", "grpo")})
+    world = World(
+        "made up", "", "", "", claims, {}, methods={name: name for name in ("agon", "coop", "grpo")}
+    )
     outcomes = made_up({"agon": [0.8, 0.84, 0.82], "coop": [0.6, 0.63, 0.58], "grpo": [0.81, 0.83, 0.84]})
     found = verdicts(world, outcomes)
     assert [said.found for said in found] == ["more", "less", "no difference"]
@@ -249,7 +262,9 @@ def test_a_verdict_compares_what_was_found_with_what_construction_says() -> None
 
 
 def test_one_run_a_side_finds_nothing() -> None:
-    world = World("made up", "", "", "", (Claim("agon", "coop", "more"),), {}, methods={"agon": "agon", "coop": "coop"})
+    world = World(
+        "made up", "", "", "", (Claim("agon", "coop", "more"),), {}, methods={"agon": "agon", "coop": "coop"}
+    )
     (said,) = verdicts(world, made_up({"agon": [0.9], "coop": [0.5]}))
     assert (said.found, said.agrees) == ("unknown", None)
 

@@ -2,7 +2,7 @@
 
 An instrument that finds nothing is only believed if it finds what is there, and one that finds something only if it
 finds nothing where nothing is. Each world has a task, the options of its trainings, and claims that follow from how it
-was built (`world.py`); `play` makes one of its runs, `verdict` says what the lab makes of them. Nothing here needs a GPU.
+was built (`world.py`); `play` makes one of its runs, `verdict` says what the lab makes of them. None needs a GPU.
 
     from agon.lab.worlds.catalogue import WORLDS
     from agon.lab.worlds.play import play

@@ -103,6 +103,4 @@ TWINS = World(
     first_seeds={OTHER: 1000},
 )
 
-WORLDS = {
-    world.name: world for world in (RELAY, ELSEWHERE, TRAP_BELOW, TRAP_INSIDE, TRAP_ABOVE, TWINS)
-}
+WORLDS = {world.name: world for world in (RELAY, ELSEWHERE, TRAP_BELOW, TRAP_INSIDE, TRAP_ABOVE, TWINS)}

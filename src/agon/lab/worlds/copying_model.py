@@ -96,7 +96,10 @@ def draw_map(
     p: float, skills: Sequence[float], rates: Sequence[float], seeds: int = 6, base: Trap | None = None
 ) -> str:
     """Accuracy after training under cooperation and competition, by initial skill and growth, as Markdown."""
-    lines = ["| growth | " + " | ".join(f"q = {q:g}" for q in skills) + " |", "| ---: |" + " ---: |" * len(skills)]
+    lines = [
+        "| growth | " + " | ".join(f"q = {q:g}" for q in skills) + " |",
+        "| ---: |" + " ---: |" * len(skills),
+    ]
     for rate in rates:
         cells = []
         for q in skills:
@@ -123,6 +126,8 @@ def _share(logit: float) -> float:
 
 if __name__ == "__main__":
     for p in (0.5, 0.6, 0.8):
-        print(f"\np = {p}: coop works it out from q > {threshold(p, COOP):.2f}, agon from q > {threshold(p):.2f}")
+        print(
+            f"\np = {p}: coop works it out from q > {threshold(p, COOP):.2f}, agon from q > {threshold(p):.2f}"
+        )
         print("accuracy after training, coop / agon\n")
         print(draw_map(p, (0.3, 0.4, 0.5, 0.55, 0.7), (0.0, 0.012, 0.024, 0.048, 0.096)), flush=True)

@@ -34,7 +34,8 @@ def play(world: World, method: str, seed: int, folder: Path) -> dict[str, Any]:
     ended = train(asked.what, build_config(asked.options))
     trained = time.monotonic()
     evaluate(
-        str(folder), EvaluationRequest(controls=False, temperature=1.0, top_p=1.0, trust_run_code=True, seed=seed)
+        str(folder),
+        EvaluationRequest(controls=False, temperature=1.0, top_p=1.0, trust_run_code=True, seed=seed),
     )
     return {
         "world": world.name,
@@ -86,8 +87,13 @@ def entrants(outcomes: Sequence[Outcome]) -> list[Entrant]:
         if right.shape[1] == 1:  # a method with one arm counts it twice, so that runs have equal samples
             right = np.repeat(right, 2, axis=1)
         result = {
-            **{"task": outcome["world"], "split": "test", "fingerprint": "", "engine": "transformers"},
-            **{"n": len(right), "samples": right.shape[1], "decoding": {}},
+            "task": outcome["world"],
+            "split": "test",
+            "fingerprint": "",
+            "engine": "transformers",
+            "n": len(right),
+            "samples": right.shape[1],
+            "decoding": {},
         }
         name = f"{outcome['method']}-{outcome['seed']}"
         made.append(Entrant(name, outcome["method"], outcome["seed"], "headline", result, right, {}))

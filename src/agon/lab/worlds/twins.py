@@ -1,7 +1,7 @@
 """Twins: one method under two names, to see how often the lab finds a difference where there is none.
 
-`again` is the row of `coop` in every column but its name, so two sets of runs with different seeds differ by nothing but
-chance, and a test at 5% may call them different in 5% of all comparisons. One comparison of ten runs each cannot show a
+`again` is the row of `coop` in every column but its name, so two sets of runs with different seeds differ by chance
+alone, and a test at 5% may call them different in 5% of all comparisons. One comparison of ten runs each cannot show a
 rate; `false_claims` makes many, from made-up runs whose accuracies vary from seed to seed as trained ones do, and puts
 them through the same statistics (`python -m agon.lab.worlds.twins` prints the rates).
 
@@ -19,7 +19,12 @@ ONE, OTHER = "coop", "coop-again"
 
 
 def false_claims(
-    comparisons: int, seeds: int = 10, problems: int = 300, spread: float = 0.05, level: float = 0.05, seed: int = 0
+    comparisons: int,
+    seeds: int = 10,
+    problems: int = 300,
+    spread: float = 0.05,
+    level: float = 0.05,
+    seed: int = 0,
 ) -> dict[str, float]:
     """The share of comparisons of equal methods that each test calls different.
 

@@ -50,7 +50,9 @@ def verdicts(world: World, outcomes: Sequence[Outcome]) -> list[Verdict]:
 def _verdict(claim: Claim, row: Mapping[str, Any], outcomes: Sequence[Outcome]) -> Verdict:
     welch = row["across_seeds"]
     if welch is None:
-        runs = [sum(outcome["method"] == name for outcome in outcomes) for name in (claim.first, claim.second)]
+        runs = [
+            sum(outcome["method"] == name for outcome in outcomes) for name in (claim.first, claim.second)
+        ]
         return Verdict(claim, row["difference"], None, _without_spread(row["difference"], min(runs)))
     low, high = welch["ci95"]
     found: Found = "more" if low > 0 else "less" if high < 0 else "no difference"
