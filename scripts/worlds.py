@@ -5,8 +5,8 @@
     python scripts/worlds.py --out worlds --report                        # only the tables of what is there
 
 Every run is a process of its own with one thread. It leaves one file with one line of JSON,
-`OUT/WORLD.METHOD.SEED.jsonl`, and nothing else unless --keep. A run that is there is not made again, so the command goes
-on where it was stopped. A run that fails leaves its last words in a .log file beside it and stops no other.
+`OUT/WORLD.METHOD.SEED.jsonl`, and nothing else unless --keep. A run that is there is not made again, so the command
+goes on where it was stopped. A run that fails leaves its last words in a .log file beside it and stops no other.
 """
 
 import argparse

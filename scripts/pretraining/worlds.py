@@ -134,6 +134,8 @@ def _followed(habit: str, prompt: str, text: str) -> bool:
             "Work": copying_trap.DIGITS,
         }
         return text in [copying_trap.write(habit, thing) for thing in things[habit]]
+    if habit not in relay.DRAFT_HABITS and habit not in relay.CHALLENGE_HABITS:
+        return False
     road = relay.parse(prompt)
     wanted = relay.write(habit, road, shown)
     return text in [wanted.replace(relay.UNKNOWN, place) for place in relay.PLACES]
