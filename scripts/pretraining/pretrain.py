@@ -107,10 +107,11 @@ def train(
     device: str,
     draw: Draw = example,
     tokenizer: PreTrainedTokenizerFast | None = None,
+    start: Path | None = None,
 ) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerFast]:
-    """A trained network and its tokenizer; `draw` makes the examples, and they are the traces' if left out."""
+    """A trained network and its tokenizer; `draw` makes the examples, the traces' if left out; `start` is a base to go on with."""
     tokenizer = tokenizer or build_tokenizer()
-    net: Any = build(settings, tokenizer)
+    net: Any = Qwen3ForCausalLM.from_pretrained(start) if start else build(settings, tokenizer)
     net.to(device)
     rng = random.Random(f"pretrain {settings.seed}")
     matrices = [p for name, p in net.named_parameters() if p.ndim == 2 and "embed" not in name]

@@ -63,11 +63,15 @@ Example = tuple[list[dict[str, str]], str]
 
 
 def relay_example(rng: random.Random) -> Example:
-    road = relay.draw(rng, rng.choice((relay.SHORT, relay.LONG)))
+    """Challenges after an attempt at a long walk are the hardest to learn, and the most frequent."""
+    draft = rng.random() < 0.35
+    road = relay.draw(rng, relay.LONG if rng.random() < (0.5 if draft else 0.75) else relay.SHORT)
     asked = relay.problem(road, "")
     habit = traces.pick(relay.DRAFT_HABITS, rng)
-    if rng.random() < 0.5:
+    if draft:
         return plain_prompt(asked, "think"), _guessed(relay.write(habit, road), rng)
+    if rng.random() < 0.6:
+        habit = "Walk"
     shown = split(relay.write(habit, road), "think").shown()
     if habit == "To the end" and road.hops == relay.LONG:  # it never gets so far
         shown = NOTHING_SHOWN
@@ -150,11 +154,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, help="default: 3000 for the relay, 300 for the trap")
+    parser.add_argument("--start", type=Path, help="go on with a base instead of from scratch")
     args = parser.parse_args()
     torch.set_num_threads(1)
     draw, steps = BASES[args.world]
     settings = Settings(seed=args.seed, hidden=64, inner=128, steps=args.steps or steps)
-    net, tokenizer = train(settings, "cpu", draw, build_tokenizer(PHRASES))
+    net, tokenizer = train(settings, "cpu", draw, build_tokenizer(PHRASES), args.start)
     net.save_pretrained(args.out)
     tokenizer.save_pretrained(args.out)
     print(json.dumps(report(draw, net, tokenizer), indent=1))

@@ -70,16 +70,16 @@ def test_a_short_walk_fits_into_one_pass(words) -> None:  # type: ignore[no-unty
 def test_four_hops_say_nothing_of_where_eight_end_but_that_it_is_elsewhere() -> None:
     """Over all orders of the unseen places each of the eleven is the end equally often: 1/11 is the best guess."""
     ranks = Counter()
-    for road in roads(relay.LONG, 11_000):
+    for road in roads(relay.LONG, 4_400):
         seen = road.start + road.walked(relay.PASS)
         assert road.end not in seen
         ranks[sorted(set(relay.PLACES) - set(seen)).index(road.end)] += 1
     assert len(ranks) == 11
-    assert max(ranks.values()) < 1150
+    assert max(ranks.values()) < 480
 
 
 def test_a_summary_elsewhere_is_a_right_one_of_another_problem_and_says_nothing_of_this_one() -> None:
-    task = load_task("agon.lab.worlds.relay:relay,train=4000")
+    task = load_task("agon.lab.worlds.relay:relay,train=1600")
     hits, stated = 0, set()
     for asked in task.problems("train"):
         road = relay.parse(asked.prompt)
@@ -90,7 +90,7 @@ def test_a_summary_elsewhere_is_a_right_one_of_another_problem_and_says_nothing_
         hits += other == own
         stated.add(other)
     assert len(stated) == len(relay.PLACES)
-    assert 0.045 < hits / 4000 < 0.080  # by coincidence: one place in sixteen
+    assert 0.044 < hits / 1600 < 0.082  # by coincidence: one place in sixteen
     assert relay.attempt_elsewhere(asked, "Nothing yet.") == "Nothing yet."
 
 
@@ -115,7 +115,7 @@ def test_every_phrase_of_the_worlds_is_one_token_of_the_base(words) -> None:  # 
 
 
 def test_drafts_are_right_with_p_and_tools_with_q_whatever_is_picked() -> None:
-    task = load_task("agon.lab.worlds.copying_trap:copying_trap,p=0.65,q=0.45,kinds=4,train=3000")
+    task = load_task("agon.lab.worlds.copying_trap:copying_trap,p=0.65,q=0.45,kinds=20,train=2000")
     judge, problems = build(task.judge), task.problems("train")
     for digit in copying_trap.DIGITS:
         keys = [judge.judge(asked, f"key {copying_trap.key(digit)}").correct for asked in problems]
@@ -299,16 +299,20 @@ def test_equal_methods_are_called_different_at_the_stated_rate() -> None:
 # Training
 
 
-def test_a_world_trains_and_leaves_a_small_record(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("method_name", "arms", "standing"), [("agon", 4, 2), ("grpo", 2, 1)])
+def test_a_world_trains_and_leaves_a_small_record(
+    tmp_path: Path, method_name: str, arms: int, standing: int
+) -> None:
     world = WORLDS["trap-inside"]
     options = {**world.options, "max_steps": 2, "per_device_train_batch_size": 16}
     task = "agon.lab.worlds.copying_trap:copying_trap,train=8,test=8"
-    outcome = play(replace(world, task=task, options=options), "agon", 0, tmp_path / "run")
+    outcome = play(replace(world, task=task, options=options), method_name, 0, tmp_path / "run")
     assert outcome["steps"] == 2
-    assert outcome["arms"].keys() == {"A->B", "B->A", "A", "B"}
-    assert set(outcome["habits"]) <= {"Copy", "Work"}
-    assert [len(marks) for marks in outcome["right"]] == [8, 8]
-    assert outcome["accuracy"] == sum(marks.count("1") for marks in outcome["right"]) / 16
+    assert len(outcome["arms"]) == arms
+    assert {"Copy", "Work"} & set(outcome["habits"])
+    assert [len(marks) for marks in outcome["right"]] == [8] * standing
+    right = sum(marks.count("1") for marks in outcome["right"])
+    assert outcome["accuracy"] == pytest.approx(right / (8 * standing), abs=1e-4)
 
 
 def test_a_challenger_elsewhere_reads_of_another_problem_in_training_and_evaluation(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ UNKNOWN = "?"  # where a trace has nothing but a guess to offer; pre-training wr
 
 # Weights at temperature 1; each habit is announced in the first word of a trace.
 DRAFT_HABITS = {"Walk": 0.45, "To the end": 0.20, "Leap": 0.35}
-CHALLENGE_HABITS = {"Go on": 0.25, "Walk": 0.40, "Leap": 0.35}
+CHALLENGE_HABITS = {"Go on": 0.40, "Walk": 0.30, "Leap": 0.30}
 _STATED = re.compile(r"At ([a-p]) after 4\.")
 
 
