@@ -4,6 +4,7 @@ A challenger copies its draft (right with p) or works the problem out (right wit
 the choice. Expected gradients are sums over everything that the drafts, choices and work of a group may come to.
 """
 
+from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -12,7 +13,7 @@ from agon.game import METHODS, Outcome, group_advantages, reward, rewards
 from agon.game.advantages import Scale
 
 Case = tuple[bool, bool, bool]  # the draft is right, the challenger works it out, and would be right
-CASES: list[Case] = list(product((False, True), repeat=3))
+CASES: list[Case] = list(product((False, True), (False, True), (False, True)))
 
 
 def chance(case: Case, p: float, q: float, w: float) -> float:
@@ -52,8 +53,8 @@ def choice_gradient(
     ],
 )
 def test_the_choice_moves_towards_working_it_out_exactly_from_the_threshold_on(
-    method: str, threshold, p: float
-) -> None:  # type: ignore[no-untyped-def]
+    method: str, threshold: Callable[[float], float], p: float
+) -> None:
     at = threshold(p)
     assert choice_gradient(method, p, at) == pytest.approx(0, abs=1e-12)
     assert choice_gradient(method, p, at - 0.02) < -1e-4

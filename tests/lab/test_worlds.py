@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from transformers import AutoTokenizer
@@ -24,11 +25,11 @@ from agon.tasks import load_task
 
 
 @pytest.fixture(scope="module")
-def words():  # type: ignore[no-untyped-def]
+def words() -> Any:
     return AutoTokenizer.from_pretrained(base_path("relay"))
 
 
-def tokens(words, text: str) -> int:  # type: ignore[no-untyped-def]
+def tokens(words: Any, text: str) -> int:
     """Tokens of a completion, the one that ends it among them."""
     return len(words(text, add_special_tokens=False)["input_ids"]) + 1
 
@@ -41,7 +42,7 @@ def roads(hops: int, count: int = 50) -> list[relay.Road]:
 # The relay
 
 
-def test_the_careful_solution_of_a_long_walk_does_not_fit_into_one_pass(words) -> None:  # type: ignore[no-untyped-def]
+def test_the_careful_solution_of_a_long_walk_does_not_fit_into_one_pass(words: Any) -> None:
     for road in roads(relay.LONG):
         careful = relay.careful(road)
         assert split(careful, "think").answer == road.end
@@ -51,7 +52,7 @@ def test_the_careful_solution_of_a_long_walk_does_not_fit_into_one_pass(words) -
         assert tokens(words, bare) > relay.CAP
 
 
-def test_half_of_a_long_walk_and_the_other_half_after_its_summary_do_fit_and_end_it(words) -> None:  # type: ignore[no-untyped-def]
+def test_half_of_a_long_walk_and_the_other_half_after_its_summary_do_fit_and_end_it(words: Any) -> None:
     for road in roads(relay.LONG):
         draft = relay.write("Walk", road)
         challenge = relay.write("Go on", road, split(draft, "think").shown())
@@ -60,7 +61,7 @@ def test_half_of_a_long_walk_and_the_other_half_after_its_summary_do_fit_and_end
         assert split(challenge, "think").answer == road.end
 
 
-def test_a_short_walk_fits_into_one_pass(words) -> None:  # type: ignore[no-untyped-def]
+def test_a_short_walk_fits_into_one_pass(words: Any) -> None:
     for road in roads(relay.SHORT):
         careful = relay.careful(road)
         assert tokens(words, careful) <= relay.CAP
@@ -69,7 +70,7 @@ def test_a_short_walk_fits_into_one_pass(words) -> None:  # type: ignore[no-unty
 
 def test_four_hops_say_nothing_of_where_eight_end_but_that_it_is_elsewhere() -> None:
     """Over all orders of the unseen places each of the eleven is the end equally often: 1/11 is the best guess."""
-    ranks = Counter()
+    ranks: Counter[int] = Counter()
     for road in roads(relay.LONG, 4_400):
         seen = road.start + road.walked(relay.PASS)
         assert road.end not in seen
@@ -99,7 +100,7 @@ def test_a_prompt_tells_all_that_a_road_is() -> None:
         assert relay.parse(plain_prompt(relay.problem(road, "0"), "think")[0]["content"]) == road
 
 
-def test_every_phrase_of_the_worlds_is_one_token_of_the_base(words) -> None:  # type: ignore[no-untyped-def]
+def test_every_phrase_of_the_worlds_is_one_token_of_the_base(words: Any) -> None:
     road = roads(relay.LONG, 1)[0]
     asked = relay.problem(road, "0")
     plain = words.apply_chat_template(
@@ -174,7 +175,7 @@ def test_keys_do_not_depend_on_the_statement() -> None:
 
 
 @pytest.mark.parametrize("options", [{"q": 1.0}, {"p": 0.0}, {"kinds": 61}, {"kinds": -1}])
-def test_a_setting_that_the_trap_cannot_have_is_refused(options) -> None:  # type: ignore[no-untyped-def]
+def test_a_setting_that_the_trap_cannot_have_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         copying_trap.copying_trap(**options)
 
@@ -231,7 +232,7 @@ def test_every_claim_of_a_world_is_about_its_methods() -> None:
         assert all(method(name) for name in world.methods.values())
 
 
-def made_up(accuracies: dict[str, list[float]], problems: int = 100) -> list[dict]:  # type: ignore[type-arg]
+def made_up(accuracies: dict[str, list[float]], problems: int = 100) -> list[dict[str, Any]]:
     return [
         {
             "world": "made up",
