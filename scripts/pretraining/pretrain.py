@@ -109,7 +109,10 @@ def train(
     tokenizer: PreTrainedTokenizerFast | None = None,
     start: Path | None = None,
 ) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerFast]:
-    """A trained network and its tokenizer; `draw` makes the examples, the traces' if left out; `start` is a base to go on with."""
+    """A trained network and its tokenizer.
+
+    `draw` makes the examples, the traces' if left out; `start` is a base to go on with.
+    """
     tokenizer = tokenizer or build_tokenizer()
     net: Any = Qwen3ForCausalLM.from_pretrained(start) if start else build(settings, tokenizer)
     net.to(device)

@@ -44,7 +44,7 @@ P, GROWTH, KINDS = 0.6, 0.012, 20
 MAP = {"trap-below": (0.3, 0.60, 0.60), "trap-inside": (0.5, 0.60, 0.80), "trap-above": (0.7, 0.88, 0.88)}
 _TRAP_OPTIONS = {
     "max_completion_length": copying_trap.CAP,
-    "learning_rate": 2e-3,
+    "learning_rate": 4e-3,
     "draft_reward": ["form"],  # of keys nothing can be learned
 }
 
@@ -55,7 +55,7 @@ def cell_of_the_map(name: str) -> Trap:
 
 
 def _task(name: str) -> str:
-    return f"agon.lab.worlds.copying_trap:copying_trap,p={P},q={MAP[name][0]},kinds={KINDS},train=1280"
+    return f"agon.lab.worlds.copying_trap:copying_trap,p={P},q={MAP[name][0]},kinds={KINDS},train=1600"
 
 
 def _trap(name: str, why: str, *claims: Claim) -> World:
