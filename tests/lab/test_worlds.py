@@ -240,7 +240,7 @@ def made_up(accuracies: dict[str, list[float]], problems: int = 100) -> list[dic
             "seed": seed,
             "accuracy": accuracy,
             "habits": {"Work": accuracy},
-            "right": ["".join("01"[number < accuracy * problems] for number in range(problems))] * 2,
+            "right": ["".join("01"[number < round(accuracy * problems)] for number in range(problems))] * 2,
         }
         for name, found in accuracies.items()
         for seed, accuracy in enumerate(found)

@@ -40,7 +40,7 @@ ELSEWHERE = World(
 )
 
 # The settings of the trap, each with its cell of the map: p, q, growth, and accuracy under coop and under agon.
-P, GROWTH, KINDS = 0.6, 0.012, 20
+P, GROWTH, KINDS = 0.6, 0.012, 10
 MAP = {"trap-below": (0.3, 0.60, 0.60), "trap-inside": (0.5, 0.60, 0.80), "trap-above": (0.7, 0.88, 0.88)}
 _TRAP_OPTIONS = {
     "max_completion_length": copying_trap.CAP,
