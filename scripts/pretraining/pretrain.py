@@ -12,6 +12,7 @@ import argparse
 import json
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from agon.game import challenger_prompt, plain_prompt, split
 from agon.game.prompts import NOTHING_SHOWN
 from scripts.pretraining import quality, traces
 from scripts.pretraining.tokenizer import END, START, build_tokenizer
+
+Draw = Callable[[random.Random], tuple[list[dict[str, str]], str]]  # a prompt and a completion
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,10 @@ def example(rng: random.Random) -> tuple[list[dict[str, str]], str]:
 
 
 def batch_of(
-    count: int, rng: random.Random, tokenizer: PreTrainedTokenizerFast
+    count: int, rng: random.Random, tokenizer: PreTrainedTokenizerFast, draw: Draw = example
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids and labels, padded on the right; prompts and padding carry no loss."""
-    drawn = [example(rng) for _ in range(count)]
+    drawn = [draw(rng) for _ in range(count)]
     # The chat template is simple enough to be written out here: rendering it for each example is slow.
     heads = [f"{START}user\n{prompt[0]['content']}{END}\n{START}assistant\n" for prompt, _ in drawn]
     prompt_ids = tokenizer(heads, add_special_tokens=False)["input_ids"]
@@ -99,10 +102,19 @@ def build(settings: Settings, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCau
     return Qwen3ForCausalLM(config)
 
 
-def train(settings: Settings, device: str) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerFast]:
-    """A trained network and its tokenizer."""
-    tokenizer = build_tokenizer()
-    net: Any = build(settings, tokenizer)
+def train(
+    settings: Settings,
+    device: str,
+    draw: Draw = example,
+    tokenizer: PreTrainedTokenizerFast | None = None,
+    start: Path | None = None,
+) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerFast]:
+    """A trained network and its tokenizer.
+
+    `draw` makes the examples, the traces' if left out; `start` is a base to go on with.
+    """
+    tokenizer = tokenizer or build_tokenizer()
+    net: Any = Qwen3ForCausalLM.from_pretrained(start) if start else build(settings, tokenizer)
     net.to(device)
     rng = random.Random(f"pretrain {settings.seed}")
     matrices = [p for name, p in net.named_parameters() if p.ndim == 2 and "embed" not in name]
@@ -117,7 +129,7 @@ def train(settings: Settings, device: str) -> tuple[Qwen3ForCausalLM, PreTrained
     ]
     started = time.monotonic()
     for step in range(1, settings.steps + 1):
-        inputs, labels = (tensor.to(device) for tensor in batch_of(settings.batch, rng, tokenizer))
+        inputs, labels = (tensor.to(device) for tensor in batch_of(settings.batch, rng, tokenizer, draw))
         net.zero_grad()
         lengths = (inputs != tokenizer.pad_token_id).sum(dim=1)
         counted = int((labels != -100).sum())

@@ -5,6 +5,8 @@ repeat is one piece of a unigram vocabulary, so that a plain prompt takes under 
 other text is split into ASCII characters and, where there is none, bytes, and decodes to what it was.
 """
 
+from collections.abc import Sequence
+
 from tokenizers import AddedToken, Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
@@ -54,12 +56,12 @@ CHAT_TEMPLATE = (
 )
 
 
-def build_tokenizer() -> PreTrainedTokenizerFast:
-    """The tokenizer, made from the phrases above; none of it is trained."""
+def build_tokenizer(phrases: Sequence[str] = PHRASES) -> PreTrainedTokenizerFast:
+    """The tokenizer, made from the phrases above (or from others); none of it is trained."""
     characters = ["\n", *(chr(code) for code in range(32, 127))]
     # Costs, not frequencies: the segmentation with the fewest pieces wins, and a byte is only
     # used for a character that has no piece, never for text that happens to be "<0x41>".
-    pieces = [(phrase, -1.0) for phrase in PHRASES]
+    pieces = [(phrase, -1.0) for phrase in phrases]
     pieces += [(character, -10.0) for character in characters]
     pieces += [(f"<0x{byte:02X}>", -1000.0) for byte in range(256)]
     tokenizer = Tokenizer(models.Unigram([("<unk>", -2000.0), *pieces], unk_id=0, byte_fallback=True))

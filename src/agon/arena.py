@@ -174,7 +174,7 @@ class Arena:
             if table.method.draft_read(challenge, table.drafts) == number
         ]
         for reader in readers:
-            table.shown[reader] = transcript.shown(self._summary_limit)
+            table.shown[reader] = self.chat.attempt(problem, transcript.shown(self._summary_limit))
         return readers
 
     def _verdict(self, problem: Problem, rollout: Rollout, transcript: Transcript) -> "Future[Verdict]":

@@ -40,6 +40,10 @@ class Chat:
         """The drafter's prompt, in this model's dialect and these prompts."""
         return plain_prompt(problem, self.dialect.name, self.prompts)
 
+    def attempt(self, problem: Problem, summary: str) -> str:
+        """What a challenger reads of a draft's summary: all of it, unless these prompts make something else of it."""
+        return self.prompts.attempt(problem, summary) if self.prompts.attempt else summary
+
     def challenge(self, problem: Problem, shown: str) -> list[Message]:
         """The challenger's prompt."""
         return challenger_prompt(problem, shown, self.dialect.name, self.control_tokens, self.prompts)

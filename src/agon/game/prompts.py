@@ -5,7 +5,7 @@ frame, open another one, or speak as the chat template: tags and control tokens 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from agon.errors import InputError
@@ -64,13 +64,15 @@ class Prompts:
 
     `form` says how to write the answer, by where the dialect looks for it (`block`, `box`) and by domain
     (`math`, `code`). `challenge` is the challenger's prompt with `{problem}`, `{attempt}` and `{form}` in it;
-    `plain` is the drafter's, with `{problem}` and `{form}`. `system`, if there is one, comes first.
+    `plain` is the drafter's, with `{problem}` and `{form}`. `system`, if there is one, comes first. `attempt`, if there
+    is one, makes what a challenger reads of the problem and the summary of the draft that it would read.
     """
 
     form: Mapping[tuple[str, Domain], str] = field(default_factory=lambda: FORM)
     plain: str = "{problem}\n\n{form}"
     challenge: str | None = None
     system: str = ""
+    attempt: Callable[[Problem, str], str] | None = None
 
     def __post_init__(self) -> None:
         for name, text, needed in (

@@ -1,0 +1,106 @@
+"""The worlds by name, each with what must come out and why."""
+
+from agon.lab.worlds import copying_trap, relay
+from agon.lab.worlds.copying_model import Trap
+from agon.lab.worlds.twins import ONE, OTHER
+from agon.lab.worlds.world import METHODS, Claim, World
+
+_READS = ("self-refine", "coop", "agon", "shuffled")
+# All short walks, and for the long ones a guess among the places that were not seen.
+ONE_PASS = 0.5 + 0.5 / (len(relay.PLACES) - relay.PASS - 1)
+_RELAY = "agon.lab.worlds.relay:relay"
+_RELAY_OPTIONS = {"max_completion_length": relay.CAP, "learning_rate": 2e-3}
+
+RELAY = World(
+    name="relay",
+    why=f"Exchange must help: {relay.LONG} hops do not fit into one pass, and a summary hands on the first half.",
+    base="relay",
+    task=_RELAY,
+    claims=(
+        *(Claim(name, "grpo", "more") for name in _READS),
+        Claim("hidden", "grpo", "not more"),
+        Claim("agon", "coop", "same"),
+        Claim("shuffled", "agon", "same"),
+    ),
+    accuracy={**dict.fromkeys(_READS, 1.0), "grpo": ONE_PASS, "hidden": ONE_PASS},
+    options=_RELAY_OPTIONS,
+)
+
+ELSEWHERE = World(
+    name="elsewhere",
+    why="Exchange cannot help: the same problems, but every attempt that is read is of another problem.",
+    base="relay",
+    task=_RELAY,
+    claims=(
+        *(Claim(name, "grpo", "not more") for name in (*_READS, "hidden")),
+        Claim("agon", "coop", "same"),
+    ),
+    accuracy=dict.fromkeys(METHODS, ONE_PASS),
+    options={**_RELAY_OPTIONS, "prompts": "agon.lab.worlds.relay:elsewhere"},
+)
+
+# The settings of the trap, each with its cell of the map: p, q, growth, and accuracy under coop and under agon.
+P, GROWTH, KINDS = 0.6, 0.012, 10
+MAP = {"trap-below": (0.3, 0.60, 0.60), "trap-inside": (0.5, 0.60, 0.80), "trap-above": (0.7, 0.88, 0.88)}
+_TRAP_OPTIONS = {
+    "max_completion_length": copying_trap.CAP,
+    "learning_rate": 4e-3,
+    "draft_reward": ["form"],  # of keys nothing can be learned
+}
+
+
+def cell_of_the_map(name: str) -> Trap:
+    """The setting of the two-action model that a trap's prediction comes from."""
+    return Trap(p=P, q=MAP[name][0], skill_rate=GROWTH)
+
+
+def _task(name: str) -> str:
+    return f"agon.lab.worlds.copying_trap:copying_trap,p={P},q={MAP[name][0]},kinds={KINDS},train=1600"
+
+
+def _trap(name: str, why: str, *claims: Claim) -> World:
+    _, coop, agon = MAP[name]
+    reads = {"self-refine": coop, "coop": coop, "agon": agon, "shuffled": coop}
+    return World(
+        name=name,
+        why=why,
+        base="trap",
+        task=_task(name),
+        claims=(*claims, Claim("hidden", "grpo", "same")),
+        accuracy={**reads, "grpo": P, "hidden": P},
+        options=_TRAP_OPTIONS,
+    )
+
+
+TRAP_BELOW = _trap(
+    "trap-below",
+    "Competition must not help: working it out is too poor for either reward, and both stay caught in copying.",
+    Claim("agon", "coop", "not more"),
+    *(Claim(name, "grpo", "same") for name in _READS),
+)
+TRAP_INSIDE = _trap(
+    "trap-inside",
+    "Competition must help: cooperation stays caught in copying, competition escapes and practises.",
+    *(Claim("agon", name, "more") for name in ("coop", "shuffled", "self-refine", "grpo")),
+    Claim("coop", "grpo", "same"),
+)
+TRAP_ABOVE = _trap(
+    "trap-above",
+    "Competition must not help: working it out is better than copying under either reward, and both escape.",
+    Claim("agon", "coop", "same"),
+    *(Claim(name, "grpo", "more") for name in _READS),
+)
+
+TWINS = World(
+    name="twins",
+    why="A wrong claim is caught: cooperation under two names, with other seeds.",
+    base="trap",
+    task=_task("trap-above"),
+    claims=(Claim(ONE, OTHER, "same"),),
+    accuracy={},
+    options=_TRAP_OPTIONS,
+    methods={ONE: "coop", OTHER: "agon.lab.worlds.twins:again"},
+    first_seeds={OTHER: 1000},
+)
+
+WORLDS = {world.name: world for world in (RELAY, ELSEWHERE, TRAP_BELOW, TRAP_INSIDE, TRAP_ABOVE, TWINS)}

@@ -1,0 +1,133 @@
+"""The copying trap as a model of two actions: what a challenger learns under cooperation and under competition.
+
+After reading a draft (right with probability p) the challenger copies it (right if the draft is) or works the problem
+out (right with q). The choice and the skill are a logit each, learned with GRPO's standardised advantages from groups
+of N, with rates of their own. Expected rewards, format aside:
+
+    copy: 2p under either reward        work: 2q (coop), 2q + bonus · q(1 - p) (agon: bonus 1)
+
+so working it out pays from q > p under cooperation and already from q > 2p / (3 - p) under competition. Where skill
+grows with practice, and practice needs the choice, a challenger in between stays caught in copying under cooperation
+and escapes under competition. How wide that band is depends on how fast skill grows against how fast the choice moves:
+
+    python -m agon.lab.worlds.copying_model            # the map
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+COOP, AGON = 0.0, 1.0  # weight of the conversion bonus
+
+
+def threshold(p: float, bonus: float = AGON) -> float:
+    """The success rate from which working it out pays more than copying.
+
+    >>> threshold(0.6, COOP), round(threshold(0.6), 3)
+    (0.6, 0.5)
+    """
+    return 2 * p / (2 + bonus * (1 - p))
+
+
+@dataclass(frozen=True)
+class Trap:
+    """A setting of the model; `skill_rate` is the growth, `rate` how fast the choice moves.
+
+    `learnable` is the share of problems on which skill decides; on the others working it out is right with the initial
+    q whatever was learned, so that growth is slowed, and bounded, by the problems instead of by a rate.
+    """
+
+    p: float = 0.6
+    q: float = 0.5
+    skill_rate: float = 0.024
+    rate: float = 0.4
+    work: float = 0.5  # share of working it out before training
+    steps: int = 400
+    groups: int = 32
+    size: int = 8
+    learnable: float = 1.0
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What training came to: accuracy of the challenges, share of copies among them, skill."""
+
+    accuracy: float
+    copies: float
+    skill: float
+
+
+def train(trap: Trap, bonus: float, seed: int = 0) -> Learned:
+    """Train the two logits once."""
+    rng = np.random.default_rng(seed)
+    choice, skill = _logit(trap.work), _logit(trap.q)
+    shape = (trap.groups, trap.size)
+    for _ in range(trap.steps):
+        w, q = _share(choice), _share(skill)
+        draft, work, skilled = (rng.random(shape) < share for share in (trap.p, w, q))
+        solved = skilled
+        if trap.learnable < 1:
+            decided = rng.random((trap.groups, 1)) < trap.learnable
+            solved = np.where(decided, skilled, rng.random(shape) < trap.q)
+        right = np.where(work, solved, draft)
+        advantage = _advantages(2.0 * right + bonus * (right & ~draft))
+        choice += trap.rate * float((advantage * (work - w)).mean())
+        skill += trap.skill_rate * float((advantage * work * (skilled - q)).mean())
+    w, q = _share(choice), trap.learnable * _share(skill) + (1 - trap.learnable) * trap.q
+    return Learned(w * q + (1 - w) * trap.p, 1 - w, q)
+
+
+def mean_accuracy(trap: Trap, bonus: float, seeds: int = 6) -> float:
+    return float(np.mean([train(trap, bonus, seed).accuracy for seed in range(seeds)]))
+
+
+def expected_reward(p: float, q: float, bonus: float, work: bool) -> float:
+    """What one action earns on average, by enumeration of what draft and work may come to."""
+    earned = 0.0
+    for draft, solved in ((a, b) for a in (False, True) for b in (False, True)):
+        weight = (p if draft else 1 - p) * (q if solved else 1 - q)
+        right = solved if work else draft
+        earned += weight * (2.0 * right + bonus * (right and not draft))
+    return earned
+
+
+def draw_map(
+    p: float, skills: Sequence[float], rates: Sequence[float], seeds: int = 6, base: Trap | None = None
+) -> str:
+    """Accuracy after training under cooperation and competition, by initial skill and growth, as Markdown."""
+    lines = [
+        "| growth | " + " | ".join(f"q = {q:g}" for q in skills) + " |",
+        "| ---: |" + " ---: |" * len(skills),
+    ]
+    for rate in rates:
+        cells = []
+        for q in skills:
+            trap = replace(base or Trap(), p=p, q=q, skill_rate=rate)
+            cells.append(" / ".join(f"{mean_accuracy(trap, bonus, seeds):.2f}" for bonus in (COOP, AGON)))
+        lines.append(f"| {rate:g} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _advantages(reward: np.ndarray) -> np.ndarray:
+    """GRPO's, within each group; a group without spread says nothing."""
+    spread = reward.std(axis=1, ddof=1, keepdims=True)
+    apart = (reward - reward.mean(axis=1, keepdims=True)) / (spread + 1e-4)
+    return np.where(spread > 1e-9, apart, 0.0)
+
+
+def _logit(share: float) -> float:
+    return float(np.log(share / (1 - share)))
+
+
+def _share(logit: float) -> float:
+    return float(1 / (1 + np.exp(-logit)))
+
+
+if __name__ == "__main__":
+    for p in (0.5, 0.6, 0.8):
+        print(
+            f"\np = {p}: coop works it out from q > {threshold(p, COOP):.2f}, agon from q > {threshold(p):.2f}"
+        )
+        print("accuracy after training, coop / agon\n")
+        print(draw_map(p, (0.3, 0.4, 0.5, 0.55, 0.7), (0.0, 0.012, 0.024, 0.048, 0.096)), flush=True)

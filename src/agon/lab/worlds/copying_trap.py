@@ -1,0 +1,121 @@
+"""The copying trap: a challenger that can copy what it reads, or work the problem out.
+
+A problem is a lock of some kind. Of the ten keys, a share `p` opens this one lock, drawn afresh for every problem. Of
+the ten tools, a share `q` opens every lock of its kind. A drafter of the base picks a key at random. A challenger says
+in its first word whether it copies the key that the attempt names, or works the lock with a tool, at random at first.
+
+A key has a digit and a stamp, a letter that belongs to the digit, and a key with a wrong stamp opens nothing. The base
+knows the stamps where it drafts; where it challenges it has only ever copied one. Without stamps there would be a third
+thing to do after reading a draft, to pick a key of one's own: as often right as a copy, but not on the same locks, so
+that competition pays it 2p + p(1 - p). (A first version of this world had none, and within twenty steps the challengers
+of `agon` announced a copy and wrote another key.) With stamps another digit under the copied stamp is wrong, and only
+both changes together would pay.
+
+- *A draft is right with p, whatever the drafter learns*: nothing in a statement says which keys open its lock.
+- *A copy is right exactly if the draft is.*
+- *Working it out is right with q at first, and with more after practice*: which tools open a kind can be learned,
+  kind by kind. `kinds` sets how fast: with many kinds each is practised rarely; with 0 the tools too are drawn
+  afresh for every problem, and there is nothing to learn.
+
+`coop` pays a copy 2p and working it out 2q. `agon` pays a copy 2p, for a copy of a wrong draft is wrong and never a
+conversion; and working it out 2q + q(1 - p), as its outcome does not depend on the draft. So cooperation prefers
+working it out from q > p, competition already from q > 2p / (3 - p); `copying_model` derives what training makes of
+that. `shuffled` is paid against a draft that it did not read: its copy earns p(1 - p) too and the threshold is p again.
+"""
+
+import random
+
+from agon.errors import InputError
+from agon.game.problem import Problem
+from agon.tasks import Task
+
+DIGITS = "0123456789"
+STAMPS = "gkadmcpibo"  # of the digits from 0 to 9
+CAP = 11  # tokens of a completion
+KINDS = 60
+# Weights at temperature 1.
+CHALLENGE_HABITS = {"Copy": 0.5, "Work": 0.5}
+# Kinds that no problem has, known to the base from pre-training alone: after these it nearly always copies, or works.
+# A base that has only ever drawn the two words with equal chance writes them as one word in its embeddings, and no
+# adapter moves the choice: the difference of the two was a seventh of that of two digits, and is half of it now.
+SWAYED = {60: 0.02, 61: 0.02, 62: 0.98, 63: 0.98}  # share of working it out
+
+
+def habits(kind: int) -> dict[str, float]:
+    """How often the base copies and works after a lock of a kind."""
+    work = SWAYED.get(kind)
+    return CHALLENGE_HABITS if work is None else {"Copy": 1 - work, "Work": work}
+
+
+def statement(kind: int) -> str:
+    return f"Open lock {kind:02d}."
+
+
+def key(digit: str) -> str:
+    """A key as a drafter names it.
+
+    >>> key("3")
+    '3d'
+    """
+    return digit + STAMPS[int(digit)]
+
+
+def write(habit: str, thing: str) -> str:
+    """A trace: a drafter's guess, a copy of it, or a challenger's work with a tool."""
+    what = "Tool" if habit == "Work" else "Key"
+    return f"<think>{habit}</think>\n\n{what} {thing}.\n\n<answer>{what.lower()} {thing}</answer>"
+
+
+def copying_trap(
+    seed: int = 0,
+    p: float = 0.6,
+    q: float = 0.5,
+    kinds: int = 8,
+    train: int = 640,
+    validation: int = 0,
+    test: int = 300,
+) -> Task:
+    """Locks whose drafts are right with `p` and whose tools work with `q`; `kinds` from 0 to 60."""
+    for name, share in (("p", p), ("q", q)):
+        if not 0.1 <= share <= 0.9:
+            raise InputError(f"{name} of the copying trap must be from 0.1 to 0.9, not {share}.")
+    if not 0 <= kinds <= KINDS:
+        raise InputError(f"kinds of the copying trap must be from 0 to {KINDS}, not {kinds}.")
+    known = [tools_of(kind, kinds, q) for kind in range(kinds)]
+    splits = {}
+    for name, size in (("train", train), ("validation", validation), ("test", test)):
+        rng = random.Random(f"locks {seed} {name}")
+        splits[name] = [_lock(rng, f"{name}-{number}", p, q, kinds, known) for number in range(size)]
+    options = {"seed": seed, "p": p, "q": q, "kinds": kinds}
+    return Task("world-copying-trap", "agon.lab.worlds.copying_trap:opens", splits, options=options)
+
+
+def tools_of(kind: int, kinds: int, q: float) -> str:
+    """The tools of a kind: a window of the digits that moves with the kind.
+
+    So no tool is better than another over all kinds, and to prefer one everywhere is no skill.
+    """
+    wide = int(q * len(DIGITS) + ((kind // len(DIGITS)) + 0.5) / max(1, kinds // len(DIGITS)) + 1e-9)
+    return "".join(sorted(DIGITS[(kind + place) % len(DIGITS)] for place in range(wide)))
+
+
+def _some(rng: random.Random, share: float, up: float) -> str:
+    """A share of the ten digits; between two tenths `up`, from 0 to 1, says which, so that the mean is right."""
+    tenths = int(share * len(DIGITS) + up + 1e-9)
+    return "".join(sorted(rng.sample(DIGITS, tenths)))
+
+
+def _lock(rng: random.Random, name: str, p: float, q: float, kinds: int, known: list[str]) -> Problem:
+    kind = rng.randrange(kinds or KINDS)
+    keys = _some(rng, p, rng.random())
+    tools = known[kind] if kinds else _some(rng, q, rng.random())
+    opened = {"keys": keys, "tools": tools, "kind": kind}
+    return Problem(name, statement(kind), "world-copying-trap", f"key {key(keys[0])}", metadata=opened)
+
+
+def opens(problem: Problem, answer: str) -> bool:
+    """The judge: whether a key or tool opens the lock."""
+    what, _, thing = answer.strip().partition(" ")
+    if what == "key":
+        return thing in [key(digit) for digit in problem.metadata["keys"]]
+    return what == "tool" and thing in [*problem.metadata["tools"]]
