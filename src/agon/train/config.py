@@ -179,6 +179,13 @@ class AgonConfig(GRPOConfig):
             "adapter at a time. Gradients stay the same."
         },
     )
+    gradient_checkpointing: bool | None = field(
+        default=None,
+        metadata={
+            "help": "Compute every layer's forward again in the backward pass, to save memory; if unset, where the "
+            "plan says that training does not fit the card without."
+        },
+    )
     bf16: bool | None = field(
         default=None,
         metadata={"help": "Compute in bfloat16; if unset, on a GPU that has it and nowhere else."},

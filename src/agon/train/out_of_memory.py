@@ -30,6 +30,8 @@ class RecoveringTrainer(GRPOTrainer):
         before = len(self._window)
         while True:
             try:
+                if self._again is not None:
+                    self._start_window_again(model, before)
                 loss: torch.Tensor = super().training_step(model, *args, **kwargs)
                 break
             except torch.OutOfMemoryError:
@@ -37,7 +39,7 @@ class RecoveringTrainer(GRPOTrainer):
                     raise
             # Only here are the frames of the failed pass gone, and what they held.
             self._save_memory()
-            self._start_window_again(model, before)
+            self._again = self._window[before]
         self._again = None
         self._window_over = bool(self.accelerator.sync_gradients)
         return loss
@@ -77,7 +79,6 @@ class RecoveringTrainer(GRPOTrainer):
     def _start_window_again(self, model: nn.Module, done: int) -> None:
         """Compute the gradients of the step's earlier micro-batches again; the present one follows."""
         model.zero_grad(set_to_none=True)
-        self._again = self._window[done]
         for inputs in self._window[:done]:
             with self.compute_loss_context_manager():
                 loss = self.compute_loss(model, inputs)

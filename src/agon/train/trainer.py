@@ -50,6 +50,7 @@ from agon.runs.settings import RunSettings
 from agon.tasks import Task
 from agon.train.agreement import mean_of_processes
 from agon.train.callbacks import Recorded, RunRecorder, StopOnInterrupt
+from agon.train.checkpointing import choose_checkpointing
 from agon.train.config import AgonConfig
 from agon.train.epochs import EpochSampler, EpochStart
 from agon.train.from_trl import JudgeLike, as_config, held_out, take_judge, take_lora, take_task
@@ -155,6 +156,9 @@ class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer, PassTrainer,
         self.gaps: dict[str, float] = {}
         # A reference by way of a "default" adapter does not exist here: TRL is built without KL, which
         # then works from the base with adapters disabled. The engine likewise is ours, not TRL's.
+        fit = choose_checkpointing(args, base.config)
+        if fit is not None and args.device.type == "cuda" and args.process_index == 0:
+            say(str(fit))
         wanted = {"beta": args.beta, "use_vllm": args.use_vllm}
         args.beta, args.use_vllm = 0.0, False
         with warnings.catch_warnings():
