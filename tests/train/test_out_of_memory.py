@@ -57,7 +57,10 @@ def test_a_step_that_runs_out_of_memory_goes_on_with_checkpointing_then_with_hal
     rows = fails_at(ours, {2, 4})  # the third micro-batch, then the second of the second try
     ends = end_of(ours)
     told = [sentence for sentence in said if sentence]
-    assert [("checkpointing is on" in each, "are halved" in each) for each in told] == [(True, False), (False, True)]
+    assert [("checkpointing is on" in each, "are halved" in each) for each in told] == [
+        (True, False),
+        (False, True),
+    ]
     assert ours.args.gradient_checkpointing
     assert max(rows[5:]) <= max(rows[:3]) // 2 + 1
     for found, expected in zip(ends, undisturbed, strict=True):

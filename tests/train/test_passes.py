@@ -114,7 +114,9 @@ def test_the_log_probs_of_both_at_once_are_those_of_one_at_a_time(game: Round) -
     passes = [each for step in game.laid(**WAYS["both at once"]) for each in step["passes"] if len(each) == 2]
     for batches in passes:
         ids, mask, completion = join(batches)
-        rows = torch.cat([torch.full((len(batch["advantages"]), 1), "AB".index(batch["policy"])) for batch in batches])
+        rows = torch.cat(
+            [torch.full((len(batch["advantages"]), 1), "AB".index(batch["policy"])) for batch in batches]
+        )
         with torch.no_grad():
             found = game.ours._joint_logps(game.ours.model, ids, mask, completion, rows)[0]
             for number, policy in enumerate("AB"):
@@ -129,7 +131,9 @@ def test_the_log_probs_of_both_at_once_are_those_of_one_at_a_time(game: Round) -
 def test_two_optimizer_steps_of_a_round_share_its_rows(game: Round, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(game.ours.args, "gradient_accumulation_steps", 2)
     passes = game.laid(both_policies_at_once=True, micro_batch_tokens=400)
-    first, second = (sum(len(batch["advantages"]) for batch in batches_in(half)) for half in (passes[:2], passes[2:]))
+    first, second = (
+        sum(len(batch["advantages"]) for batch in batches_in(half)) for half in (passes[:2], passes[2:])
+    )
     assert abs(first - second) <= 2
     assert first + second == sum(len(stream.kept()) for stream in game.streams)
 
@@ -238,7 +242,9 @@ def test_a_training_in_passes_ends_with_the_same_adapters(tmp_path: Path) -> Non
     for name, options in {"rows": {}, "passes": WAYS[ALL]}.items():
         ours = trainer(tmp_path / name, max_steps=1, optim="sgd", **options)
         ours.train()
-        ends.append({key: weight.detach().clone() for each in "AB" for key, weight in ours.pair.weights(each)})
+        ends.append(
+            {key: weight.detach().clone() for each in "AB" for key, weight in ours.pair.weights(each)}
+        )
         ours.close()
     for key, weight in ends[0].items():
         torch.testing.assert_close(ends[1][key], weight, rtol=1e-5, atol=1e-7)

@@ -11,8 +11,8 @@ from trl import GRPOTrainer
 from agon.errors import InputError
 from agon.policies import Pair
 from agon.train.config import AgonConfig
-from agon.train.packing import packed_logps, worth_packing
 from agon.train.option_combinations import pass_refusals
+from agon.train.packing import packed_logps, worth_packing
 from agon.train.passes import Division, Pass, join, lay_out
 from agon.train.streams import Batch, Stream
 

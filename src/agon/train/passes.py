@@ -12,8 +12,9 @@ The Trainer still counts micro-steps; each makes its share of the step's passes,
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 
@@ -65,7 +66,7 @@ def lay_out(streams: Sequence[Stream], batches: Sequence[Batch], division: Divis
         own = [next(filled) for _ in passes]
         # Those without a pass come first, so that the last micro-step of a window has one if any has.
         starts = [len(own) * step // steps for step in range(steps + 1)]
-        found += [{"passes": own[start:end]} for start, end in zip(starts, starts[1:], strict=False)]
+        found += [{"passes": own[start:end]} for start, end in pairwise(starts)]
     return found
 
 
@@ -107,7 +108,7 @@ def _alternate(streams: Sequence[Sequence[list[_Row]]]) -> list[list[_Row]]:
 
 def _fill(
     streams: Sequence[Stream], batches: Sequence[Batch], passes: Sequence[Sequence[_Row]], division: Division
-) -> Iterable[Pass]:
+) -> Iterator[Pass]:
     """Passes with their tensors and weights, in order."""
     parts = [
         [_numbers(each, index) for each in passes if any(row.stream == index for row in each)]
