@@ -249,7 +249,7 @@ def ours(arguments: argparse.Namespace, clock: Clock, turns: Turns) -> None:
                 clock.count("sampled", entry.rollout.length if entry else 0)
         return duels
 
-    trainer._sample = sample
+    setattr(trainer, "_sample", sample)  # noqa: B010
     clock.around(trainer, "_sample", "sampling")
     clock.around(trainer, "_sync", "sync")
     clock.around(trainer.arena, "_duels", "judging")  # what is still to be waited for once all is sampled

@@ -28,11 +28,17 @@ class Round:
     def __init__(self, ours: AgonTrainer) -> None:
         self.ours = ours
         self._options = {name: getattr(ours.args, name) for way in WAYS.values() for name in way}
-        kept: list[tuple[list[Stream], list[Batch]]] = []
-        lay = ours._lay_out
-        ours._lay_out = lambda *given: kept.append(given) or lay(*given)
-        played(ours)
-        self._lay, (self.streams, self._batches) = lay, kept[0]
+        self._lay = ours._lay_out
+        self.streams: list[Stream] = []
+        self._batches: list[Batch] = []
+
+        def lay_out(streams: list[Stream], batches: list[Batch]) -> list[Batch]:
+            self.streams, self._batches = streams, batches
+            return self._lay(streams, batches)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ours, "_lay_out", lay_out)
+            played(ours)
 
     def laid(self, **options: Any) -> list[Batch]:
         for name, value in {**self._options, **options}.items():

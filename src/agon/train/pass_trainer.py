@@ -4,6 +4,8 @@ TRL computes every loss. For a pass of both policies the model runs once; then T
 its own rows, and finds their log-probs already there. The sum of the two is the loss of the pass.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import nn
 from trl import GRPOTrainer
@@ -35,7 +37,7 @@ class PassTrainer(GRPOTrainer):
         for refusal in pass_refusals(vars(self.args), self.accelerator.num_processes):
             raise InputError(refusal)
 
-    def _lay_out_passes(self, streams: list[Stream], batches: list[Batch]) -> list[Batch]:
+    def _lay_out_passes(self, streams: Sequence[Stream], batches: Sequence[Batch]) -> list[Batch]:
         steps = self.args.steps_per_generation
         division = Division(
             micro_steps=steps,
