@@ -1,11 +1,12 @@
 """What a recipe needs, put together for people and scripts: memory by part, tokens, time, does it fit."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from agon.embedded import model_path
 from agon.errors import InputError, unknown
 from agon.planning.architectures import Architecture, architecture
+from agon.planning.card_fit import fit
 from agon.planning.estimate import GIB, GPUS, Workload, hours, memory, tokens
 from agon.planning.servers import Servers, plan_servers, sampler_of, served
 from agon.tasks.benchmarks import BENCHMARKS
@@ -45,6 +46,10 @@ def plan_recipe(
         raise InputError(f"--prompt-tokens is a positive number, not {prompt_tokens}.")
     shape = architecture(model_path(model))
     work = workload(config, problems or training_problems(task), prompt_tokens)
+    if config.gradient_checkpointing is None:
+        there = int(GPUS[hardware.gpu].memory * GIB)
+        chosen = fit(shape, work, there, hardware.gpus)
+        work = replace(work, gradient_checkpointing=chosen.checkpointing)
     return {"model": model, "task": task, **plan_workload(shape, work, hardware)}
 
 
@@ -75,6 +80,8 @@ def workload(config: Any, problems: int, prompt_tokens: int) -> Workload:
         "readers": 2 if config.game.learns_from == "both" else 1,
         "fsdp": bool(config.fsdp),
         "links": 2 if config.game.challenges and config.game.shows_attempt else 1,
+        # Left open, it is chosen for a card; where none is known yet, memory is what to be careful with.
+        "gradient_checkpointing": config.gradient_checkpointing is not False,
     }
     return Workload(**{**named, **own})
 
@@ -123,6 +130,7 @@ def plan_workload(model: Architecture, work: Workload, hardware: Hardware) -> di
             "length": work.length,
             "engine": work.engine,
             "fsdp": work.fsdp,
+            "gradient_checkpointing": work.gradient_checkpointing,
         },
     }
 
@@ -137,7 +145,10 @@ def plan_text(facts: dict[str, Any]) -> str:
         (f"{facts['policies']} adapters of {facts['adapter_parameters'] / 1e6:.1f}M", parts["adapters"]),
         ("gradients", parts["gradients"]),
         ("optimizer", parts["optimizer"]),
-        ("activations of a micro-batch", parts["activations"]),
+        (
+            f"activations of a micro-batch, checkpointing {'on' if assumes['gradient_checkpointing'] else 'off'}",
+            parts["activations"],
+        ),
         ("layers of the base, gathered", parts["gathered"]),
         ("gradients on their way", parts["exchanged"]),
         ("training, at its peak", parts["training_peak"]),

@@ -25,6 +25,7 @@ from torch.distributed.tensor import DTensor
 
 from agon.errors import InputError
 from agon.policies.adapter_files import check_adapter, check_weights
+from agon.policies.mixed import MixedRows
 from agon.policies.targets import target_modules
 
 # Never "default": PEFT saves an adapter of that name at the root of a checkpoint, and the Trainer's
@@ -64,6 +65,7 @@ class Pair:
         self.names = tuple(names)
         self._layers = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
         self._parameters = {name: _adapter_parameters(model, name) for name in self.names}
+        self._mixed: MixedRows | None = None
         self._enable_gradients()
 
     @staticmethod
@@ -135,16 +137,32 @@ class Pair:
     def activate(self, name: str) -> None:
         """Make one policy the active one. Costs a loop over the adapted layers, 10 ms for 28 decoder layers."""
         self.weights(name)
+        self.end_rows()
         for layer in self._layers:
             if layer.active_adapters != [name]:
                 layer.set_adapter(name)
         self.model.active_adapter = name
         self._enable_gradients()
 
+    def activate_rows(self, policies: torch.Tensor) -> None:
+        """Give every row its own policy, by its number among `names`, until one policy is activated again.
+
+        `policies` has the shape [rows, 1], or [1, tokens] for rows that are laid one after another.
+        """
+        if self._mixed is None:
+            self._mixed = MixedRows(self._layers, self.names)
+        self._mixed.begin(policies)
+
+    def end_rows(self) -> None:
+        """Every row under the active policy again."""
+        if self._mixed is not None:
+            self._mixed.end()
+
     @contextmanager
     def using(self, name: str) -> Iterator[None]:
         """Activate one policy, or the base alone, within a block; then the one that was active before."""
         before = self.model.active_adapter
+        self.end_rows()
         if name == BASE:
             try:
                 with self.model.disable_adapter():

@@ -165,6 +165,27 @@ class AgonConfig(GRPOConfig):
             "model's kind allows it (Qwen2, Qwen3, Llama)."
         },
     )
+    micro_batch_tokens: int | None = field(
+        default=None,
+        metadata={
+            "help": "Most tokens of a micro-batch, padding counted: rows of like length together, as many as fit, "
+            "instead of per_device_train_batch_size rows. Gradients stay the same."
+        },
+    )
+    both_policies_at_once: bool = field(
+        default=False,
+        metadata={
+            "help": "Train on drafts and challenges in one pass, each row under its own adapter, instead of one "
+            "adapter at a time. Gradients stay the same."
+        },
+    )
+    gradient_checkpointing: bool | None = field(
+        default=None,
+        metadata={
+            "help": "Compute every layer's forward again in the backward pass, to save memory; if unset, where the "
+            "plan says that training does not fit the card without."
+        },
+    )
     bf16: bool | None = field(
         default=None,
         metadata={"help": "Compute in bfloat16; if unset, on a GPU that has it and nowhere else."},

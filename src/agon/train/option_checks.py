@@ -83,7 +83,7 @@ ROWS: tuple[tuple[Rule, tuple[str, ...]], ...] = (
             "adapter_dir", "run_name", "project")),
     (COUNT, ("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps",
              "steps_per_generation", "generation_batch_size", "num_iterations", "num_generations_eval",
-             "max_completion_length", "lora_r", "lora_alpha", "judge_workers", "engine_rows",
+             "max_completion_length", "lora_r", "lora_alpha", "judge_workers", "engine_rows", "micro_batch_tokens",
              "validation_size", "torch_threads", "summary_limit", "duels_max_mb", "save_total_limit",
              "vllm_tensor_parallel_size", "vllm_max_model_length", "vllm_kv_cache_bytes",
              "ref_model_sync_steps", "eval_accumulation_steps", "torch_empty_cache_steps",

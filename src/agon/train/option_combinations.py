@@ -65,7 +65,7 @@ OPTIMIZERS = {
 
 def check_combinations(options: Options) -> None:
     """Refuse options that do not go together."""
-    for refusals in (_layout, _loss, _schedule, _parallel):
+    for refusals in (_layout, _loss, _schedule, _parallel, pass_refusals):
         for refusal in refusals(options):
             raise InputError(refusal)
 
@@ -134,6 +134,26 @@ def _loss(o: Options) -> Iterator[str]:
         )
     if o["fp16"] and o["bf16"]:
         yield "At most one of fp16 and bf16 can be true."
+
+
+def pass_refusals(o: Options, processes: int = 1) -> Iterator[str]:
+    """What rows that are divided otherwise than by number would change, or were never tried with."""
+    name = "both_policies_at_once" if o["both_policies_at_once"] else "micro_batch_tokens"
+    if not o[name]:
+        return
+    if o["loss_type"] == "bnpo":
+        yield f"{name} does not go with loss_type bnpo, which averages over micro-batches: take grpo or dapo."
+    if o["entropy_coef"] or o["use_adaptive_entropy"] or o["top_entropy_quantile"] < 1:
+        yield f"{name} does not go with TRL's entropy options, which look at one micro-batch at a time."
+    if processes > 1:
+        yield f"{name} is for one training process, not for {processes}."
+    accumulation = int(o["gradient_accumulation_steps"])
+    steps = int(o["steps_per_generation"] or accumulation)
+    if steps % accumulation and accumulation % steps:
+        yield (
+            f"{name} needs rounds of whole optimizer steps: steps_per_generation ({steps}) or "
+            f"gradient_accumulation_steps ({accumulation}) must be a multiple of the other."
+        )
 
 
 def _schedule(o: Options) -> Iterator[str]:

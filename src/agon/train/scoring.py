@@ -22,11 +22,14 @@ class ScoringTrainer(GRPOTrainer):
     is_fsdp_enabled: bool
     _playing: Stream | None
     _packs: bool
+    _found: tuple[torch.Tensor, torch.Tensor | None] | None
 
     def _get_per_token_logps_and_entropies(
         self, model: nn.Module, input_ids: Any, attention_mask: Any, logits_to_keep: int, **rest: Any
     ) -> Any:
         """TRL's, with rows of like length together and without their padding where they come in parts."""
+        if self._found is not None:
+            return *self._found, None
         rows = rest.pop("batch_size", None) or len(input_ids)
         whole = partial(self._logps_of_rows, super()._get_per_token_logps_and_entropies)
         if self._playing is None or any(value is not None for value in rest.values()):

@@ -147,7 +147,7 @@ def micro_batches(
     items = torch.as_tensor(float(counts.tokens), device=batch["completion_mask"].device)
     return [
         {
-            **_take(batch, part, max(size, 1)),
+            **take_rows(batch, part, max(size, 1)),
             "num_items_in_batch": items,
             "policy": stream.policy,
             "stream": stream.name,
@@ -167,7 +167,7 @@ def _weight(rows: int, counts: RowCounts, micro_batches: int, loss: str) -> floa
     return rows * micro_batches / counts.rows
 
 
-def _take(batch: Batch, rows: torch.Tensor, size: int) -> Batch:
+def take_rows(batch: Batch, rows: torch.Tensor, size: int) -> Batch:
     """Some rows of a batch, and masked ones up to `size`: every process runs every forward alike."""
     missing = size - len(rows)
     chosen = torch.cat([rows, torch.zeros(missing, dtype=torch.long)])

@@ -50,6 +50,7 @@ from agon.runs.settings import RunSettings
 from agon.tasks import Task
 from agon.train.agreement import mean_of_processes
 from agon.train.callbacks import Recorded, RunRecorder, StopOnInterrupt
+from agon.train.checkpointing import choose_checkpointing
 from agon.train.config import AgonConfig
 from agon.train.epochs import EpochSampler, EpochStart
 from agon.train.from_trl import JudgeLike, as_config, held_out, take_judge, take_lora, take_task
@@ -58,7 +59,9 @@ from agon.train.live import LiveView
 from agon.train.logprob_gap import CheckAtStart, Probe, SamplerWatch, check_sampler
 from agon.train.metering import MeteringTrainer
 from agon.train.nonfinite import FiniteWeights, StepGuard
+from agon.train.out_of_memory import RecoveringTrainer
 from agon.train.packing import use_packing
+from agon.train.pass_trainer import PassTrainer
 from agon.train.pooling import pooled
 from agon.train.processes import sharding
 from agon.train.resuming import ResumingTrainer
@@ -88,7 +91,7 @@ def paid(prompts: Sequence[str], reward: Sequence[float], **_: Any) -> list[floa
     return list(reward)
 
 
-class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer):
+class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer, PassTrainer, RecoveringTrainer):
     """Trains a pair (or one policy) with any method of the table; used as TRL's trainers are.
 
     `task` (or `train_dataset`) is a name, a `Task`, a `DatasetDict` or a `datasets.Dataset` with the columns
@@ -155,6 +158,9 @@ class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer):
         self.gaps: dict[str, float] = {}
         # A reference by way of a "default" adapter does not exist here: TRL is built without KL, which
         # then works from the base with adapters disabled. The engine likewise is ours, not TRL's.
+        fit = choose_checkpointing(args, base.config)
+        if fit is not None and args.device.type == "cuda" and args.process_index == 0:
+            say(str(fit))
         wanted = {"beta": args.beta, "use_vllm": args.use_vllm}
         args.beta, args.use_vllm = 0.0, False
         with warnings.catch_warnings():
@@ -176,6 +182,7 @@ class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer):
         args.beta, args.use_vllm = wanted["beta"], wanted["use_vllm"]
         self.beta = args.beta
         self._packs = args.padding_free and use_packing(base)
+        self._refuse_passes()
         if self.is_fsdp_enabled:
             shard_layers_only(self.accelerator, self.pair)
         self.chat = settings.chat(tokenizer)
@@ -232,6 +239,8 @@ class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer):
 
     def _prepare_inputs(self, generation_batch: Any) -> Batch:
         """The next micro-batch; every `steps_per_generation x num_iterations` of them, a new round."""
+        if self._again is not None:
+            return self._again
         if not self._micro_batches:
             # TRL counts micro-steps from zero in every process; after a resume the round would be torn.
             self._step = self.state.global_step * self.args.gradient_accumulation_steps
@@ -365,6 +374,8 @@ class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer):
 
     def _lay_out(self, streams: Sequence[Stream], batches: Sequence[Batch]) -> list[Batch]:
         steps, world = self.args.steps_per_generation, self.accelerator.num_processes
+        if self._in_passes:
+            return self._lay_out_passes(streams, batches)
         parts = [
             split_rows(stream.kept(), lengths_of(batch), steps // len(streams), self.args.windows)
             for stream, batch in zip(streams, batches, strict=True)
@@ -403,17 +414,20 @@ class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer):
         # The policy stays active through the backward pass, where gradient checkpointing runs the
         # forward again: switching in between puts the gradient on the wrong adapter without a word.
         self._abandonment.check()
+        if "passes" in inputs:
+            return self._loss_of_passes(model, inputs["passes"])
+        if not inputs["weight"] and self.accelerator.num_processes == 1:
+            return self._no_loss()
         self.pair.activate(inputs["policy"])
         self.pair.cast_inputs(not self._autocasts)
-        with self._metrics_of(inputs["stream"]):
-            loss: torch.Tensor = super()._compute_loss(model, inputs)
-        return loss * inputs["weight"]
+        return self._weighted_loss(model, inputs)
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         try:
             loss: torch.Tensor = super().training_step(*args, **kwargs)
         finally:
             self.pair.cast_inputs(True)  # whoever samples next may do so without autocast
+            self.pair.end_rows()
         self._guard.see_loss(loss)
         return loss
 

@@ -94,11 +94,20 @@ class RehearsalTrainer(AgonTrainer):
         return loss
 
     def _compute_loss(self, model: nn.Module, inputs: Batch) -> torch.Tensor:
+        if "passes" in inputs:
+            return self._compute_passes(model, inputs)
         if self._longest_due:
             self._longest_due = False
             with self.phases("longest micro-batch"):
                 self._measure_longest(model, inputs)
         self.counts.trained_tokens += int(inputs["prompt_mask"].sum() + inputs["completion_mask"].sum())
+        loss: torch.Tensor = super()._compute_loss(model, inputs)
+        return loss
+
+    def _compute_passes(self, model: nn.Module, inputs: Batch) -> torch.Tensor:
+        """Passes of one stream come back to `_compute_loss` one by one; those of both are counted here."""
+        for batch in (batch for each in inputs["passes"] if len(each) > 1 for batch in each):
+            self.counts.trained_tokens += int(batch["prompt_mask"].sum() + batch["completion_mask"].sum())
         loss: torch.Tensor = super()._compute_loss(model, inputs)
         return loss
 

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# What a step costs on one GPU, beside stock TRL's: the figures of docs/performance.md, in under ten minutes.
+#
+#   cd ~/agon && source env.sh && scripts/gpu/step.sh OUT [step|passes|long ...]
+#
+# step    stock TRL 2N (colocated vLLM), ours as grpo, ours as agon; 32 problems x 16 rollouts, 512 tokens, all
+#         without checkpointing: seconds by phase, ratios, peak memory, time to the first step
+# passes  training only, completions of up to 512 tokens: one adapter at a time against passes by tokens and of both
+#         policies at once
+# long    training only, completions of up to LONG tokens (8192): padded, packed, packed by tokens, both at once
+#
+# Without names: step, then long, as far as the time reaches. OUT gets a folder for each with step.jsonl (a line for
+# every step, written as it ends), step.md and the logs of the arms. MODEL, DATA, LONG, REPEATS and the limits STEP_S
+# and TRAIN_S can be set in the environment. Needs what stage.sh lays out; no network.
+set -uo pipefail
+out=$1
+shift
+here=$(cd "$(dirname "$0")/../.." && pwd)
+model=${MODEL:-models/qwen2.5-coder-0.5b-instruct} data=${DATA:-data/gsm8k}
+export HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false VLLM_LOGGING_STREAM=ext://sys.stderr VLLM_NO_USAGE_STATS=1
+mkdir -p "$out"
+nvidia-smi --query-gpu=name,memory.total,memory.used --format=csv > "$out/gpu.csv" 2>&1 || true
+
+part() { # NAME LIMIT, then the words of step.py
+    local name=$1 limit=$2 began code
+    shift 2
+    began=$(date +%s)
+    timeout -k 10 "$limit" python3 "$here/benchmarks/step.py" --out "$out/$name" --model "$model" --task gsm8k \
+        --task-path "$data" --repeats "${REPEATS:-5}" "$@" > "$out/$name.txt" 2> "$out/$name.err"
+    code=$?
+    echo "=== $name: exit $code after $(($(date +%s) - began)) s ==="
+    if [ "$code" -ne 0 ] && [ -e "$out/$name/step.jsonl" ]; then # cut short: what there is
+        python3 "$here/benchmarks/step.py" --table "$out/$name/step.jsonl" | tee "$out/$name/step.md"
+    else
+        tail -n 25 "$out/$name.txt"
+    fi
+    [ "$code" -eq 0 ] || tail -n 5 "$out/$name.err" "$out/$name"/*.log
+}
+
+packed=agon:padding_free=true
+[ $# -gt 0 ] || set -- step long
+for name in "$@"; do
+    case $name in
+    step)
+        part step "${STEP_S:-390}" --engine vllm --seconds "$((${STEP_S:-390} - 60))" --methods trl grpo agon
+        ;;
+    passes)
+        part passes "${TRAIN_S:-190}" --long 512 --problems 32 --rows 32 --seconds "$((${TRAIN_S:-190} - 20))" \
+            --methods agon agon:micro_batch_tokens=65536 agon:micro_batch_tokens=65536,both_policies_at_once=true grpo
+        ;;
+    long)
+        part long "${TRAIN_S:-190}" --long "${LONG:-8192}" --seconds "$((${TRAIN_S:-190} - 20))" \
+            --methods agon "$packed" "$packed,micro_batch_tokens=65536" \
+            "$packed,micro_batch_tokens=65536,both_policies_at_once=true"
+        ;;
+    *)
+        echo "step.sh: '$name' is not step, passes or long." >&2
+        exit 2
+        ;;
+    esac
+done
