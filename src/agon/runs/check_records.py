@@ -56,6 +56,9 @@ class Records:
 
 def strict_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None, str]]:
     """Each line's number, its object if it is one, and what is wrong with it otherwise."""
+    if not path.is_file():
+        yield 1, None, "cannot be read: the file is no plain file"
+        return
     with path.open("rb") as file:
         for number, raw in enumerate(file, start=1):
             if not raw.endswith(b"\n"):

@@ -224,10 +224,11 @@ def folder_wishes(folder: Path) -> Iterator[Wish]:
         for name in (*folders, *files):
             path = Path(place) / name
             kind = path.lstat().st_mode
-            if stat.S_ISLNK(kind) and not path.resolve().is_relative_to(root):
+            leads = Path(os.path.realpath(path))  # not Path.resolve, which raises on a link to itself
+            if stat.S_ISLNK(kind) and not leads.is_relative_to(root):
                 shown = path.relative_to(root)
-                yield Wish(LINKS, str(shown), f"read and write '{path.resolve()}' by its link '{shown}'")
-            elif not (stat.S_ISLNK(kind) or stat.S_ISDIR(kind) or stat.S_ISREG(kind)):
+                yield Wish(LINKS, str(shown), f"read and write '{leads}' by its link '{shown}'")
+            elif leads.is_symlink() or not (stat.S_ISLNK(kind) or stat.S_ISDIR(kind) or stat.S_ISREG(kind)):
                 yield Wish(LINKS, str(path), f"open '{path.relative_to(root)}', which is no plain file")
 
 

@@ -19,6 +19,7 @@ from agon.game.rollout import Rollout
 from agon.game.transcript import leaks
 from agon.game.verdict import Verdict
 from agon.runs.evaluations import EvaluationFolder
+from agon.runs.files import refuse_unless_file
 from agon.runs.folder import Run, is_run
 from agon.runs.lean import evaluations_in
 from agon.runs.places import unpack
@@ -56,7 +57,7 @@ class Source:
     def files(self, cache: Path | None) -> list[Path]:
         """The files of lines, in the order they were written; a packed one is unpacked into the cache."""
         if self.evaluation is None:
-            return self.run.duels().files() if self.run else []
+            return [path for path in self.run.duels().files() if path.is_file()] if self.run else []
         plain, packed = self.evaluation.sample_places()
         if plain is not None:
             return [plain]
@@ -153,6 +154,9 @@ class Opened:
     def sources(self) -> dict[str, Source]:
         """The sources by name, the training first. Read anew each time: an evaluation may have begun."""
         found: list[Source] = []
+        for path in self.run.duels().files():
+            if path.is_symlink() or path.exists():  # not one that was removed meanwhile
+                refuse_unless_file(path)
         # A copy without its duels has nothing to list; a run that is going may have none yet.
         if self.trained and (self.run.duels().files() or not self.run.finished()):
             found.append(
