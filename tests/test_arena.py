@@ -205,7 +205,9 @@ def test_a_summary_that_does_not_fit_with_its_challenge_is_shown_as_far_as_it_do
     lengths = [duel.challenge.rollout.prompt_length for duel in cut if duel.challenge]
     assert max(lengths) <= Narrow.max_model_len - SAMPLING.max_tokens
     shortened = [(one.shown or "", other.shown or "") for one, other in zip(cut, whole, strict=True)]
-    assert any(one.endswith(" […]") and other.startswith(one[:-4]) for one, other in shortened if one != other)
+    assert any(
+        one.endswith(" […]") and other.startswith(one[:-4]) for one, other in shortened if one != other
+    )
     assert any(one == other for one, other in shortened)
     assert timeless(play(arena(judge, Narrow), "agon")) == timeless([cut])
 

@@ -135,7 +135,7 @@ class RealRuns:
         self.adapters = self._weights(self.folder / DONE)
         self.result = self._result(self.folder / DONE)
         gc.freeze()  # statsmodels collects garbage for every comparison; with torch loaded that takes long
-        self.undisturbed = {words: self._undisturbed(words) for words, _ in COMMANDS}
+        self._undisturbed: dict[tuple[str, ...], Any] = {}
 
     def _must(self, words: list[str]) -> None:
         code, said = self.play(words)
@@ -149,13 +149,16 @@ class RealRuns:
                 found.setdefault(kind_of(file), []).append(file)
         return found
 
-    def _undisturbed(self, words: tuple[str, ...]) -> Any:
+    def undisturbed(self, words: tuple[str, ...]) -> Any:
         """What a command comes to without damage."""
+        if words in self._undisturbed:
+            return self._undisturbed[words]
         file = f"{HALF if HALF in words else DONE}/task.json"
         case = Damaged(words, "none", file, file, 0)
         code, said = self._played(case)
         assert code == 0, said
-        return self._outcome(case)
+        self._undisturbed[words] = self._outcome(case)
+        return self._undisturbed[words]
 
     def draw(self, rng: random.Random, quick: bool = False) -> Damaged:
         """A case: every kind of file is as likely as any other; quick ones train and evaluate less often."""
@@ -177,6 +180,7 @@ class RealRuns:
 
     def fault_of(self, case: Damaged) -> str | None:
         """What is wrong with how a command took a damaged run; None if nothing is."""
+        self.undisturbed(case.words)  # before the damage
         code, said = self._played(case)
         if code is None or "Traceback" in said:
             return said
@@ -197,7 +201,7 @@ class RealRuns:
             return "damage that `agon check` does not find"
         if case.words[0] == "eval" and "samples" in case.file + case.other:
             return None
-        if self._outcome(case) != self.undisturbed[case.words]:
+        if self._outcome(case) != self.undisturbed(case.words):
             return f"other adapters or figures without a word: {said[-300:]!r}"
         return None
 

@@ -3,11 +3,12 @@
 import collections
 import os
 import random
+import shutil
 from collections.abc import Iterator
 
 import pytest
 
-from tests.fuzz.real_runs import RealRuns, kind_of
+from tests.fuzz.real_runs import EVALUATION, TRAINING, Damaged, RealRuns, kind_of
 
 SEED = int(os.environ.get("AGON_FUZZ_SEED", "0"))
 
@@ -39,8 +40,58 @@ def faults(runs: RealRuns, count: int, seed: int, quick: bool = False) -> list[s
 
 def test_undamaged_runs_end_as_they_did(runs: RealRuns) -> None:
     """The reference itself: the half-finished run ends with the finished one's adapters."""
-    assert runs.undisturbed["train", "--resume", "half"] == runs.adapters
+    assert runs.undisturbed(("train", "--resume", "half")) == runs.adapters
     assert runs.adapters.keys() == {"A", "B"}
+
+
+WEIGHTS = "adapter_model.safetensors"
+COMPARE, CHECK, BEST, EXPORT = (
+    *(("compare", "done", "other"), ("check", "done"), ("best", "done", "--limit", "2")),
+    ("export", "done", "exported"),
+)
+EVALUATE = ("eval", "done", *EVALUATION)
+FOUND = {
+    "show waits for a pipe": (("show", "done"), "pipe", "done/duels/00000.jsonl"),
+    "view waits for a pipe": (("view", "done", "--export", "page.html"), "pipe", "done/duels/00000.jsonl"),
+    "check waits for a pipe": (CHECK, "pipe", "done/task.json"),
+    "compare reads a device without an end": (COMPARE, "link", "done/task.json"),
+    "resume meets a link to itself": (("train", "--resume", "half"), "link", "half/duels/00000.jsonl"),
+    "show meets a link to itself": (("show", "done"), "link", "done/duels/00000.jsonl"),
+    "a result is written over a folder": (EVALUATE, "folder", "done/evaluations/bits-test/result.json"),
+    "samples are a folder": (COMPARE, "folder", "done/evaluations/bits-test/samples.jsonl"),
+    "the best is written over a folder": (BEST, "folder", "done/best.json"),
+    "a pair is exported without weights": (EXPORT, "folder", f"done/adapters/B/{WEIGHTS}"),
+    "a pair is exported with a flipped bit": (EXPORT, "flip", f"done/adapters/B/{WEIGHTS}"),
+    "a damaged checkpoint is compared": (BEST, "flip", f"done/checkpoints/checkpoint-3/A/{WEIGHTS}"),
+    "check needs the options of a configuration": (("check", "half"), "swap", "half/config.yaml"),
+}
+
+
+@pytest.mark.parametrize(("words", "damage", "file"), FOUND.values(), ids=FOUND)
+def test_what_was_found_once_ends_in_one_sentence(
+    runs: RealRuns, words: tuple[str, ...], damage: str, file: str
+) -> None:
+    other = f"{file.split('/')[0]}/extensions.json"
+    assert runs.fault_of(Damaged(words, damage, file, other, 0)) is None
+
+
+def test_damaged_adapters_are_no_starting_point(runs: RealRuns) -> None:
+    """Neither for another training nor for the Hub."""
+    shutil.rmtree(runs.place, ignore_errors=True)
+    shutil.copytree(runs.folder / "done", runs.place / "done")
+    weights = runs.place / "done" / "adapters" / "A" / WEIGHTS
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x00")
+    base, problems = str(runs.folder / "base"), str(runs.folder / "bits.jsonl")
+    training = ["train", "--model", base, "--task", problems, "--output_dir", "new", *TRAINING.split()]
+    with runs.inside(runs.place):
+        for words in (
+            [*training, "--adapters_from", "done"],
+            ["push", "done", "somebody/pair", "--dry-run", "uploaded"],
+        ):
+            code, said = runs.play(words)
+            assert code == 2
+            assert "The adapters of" in said
+            assert f"A/{WEIGHTS} is not what was written" in said
 
 
 def test_damaged_runs_are_refused_in_one_sentence_or_end_alike(runs: RealRuns) -> None:
