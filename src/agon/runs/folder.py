@@ -311,7 +311,7 @@ class Run:
         try:
             keep_lines(self.folder / "metrics.jsonl", lambda line: json.loads(line)["step"] <= step)
             self.duels().rewind(step)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
             raise InputError(
                 f"The metrics or duels of '{self.folder}' are broken ({error!r}): restore or remove them."
             ) from error

@@ -20,6 +20,7 @@ from agon.embedded import EMBEDDED
 from agon.errors import InputError, UntrustedRunError
 from agon.judges.registry import JUDGES
 from agon.own_parts import parts_in
+from agon.runs.folder import Run
 from agon.tasks.benchmarks import BENCHMARKS
 from agon.tasks.hub import is_hub_id
 from agon.tasks.load import code_in
@@ -230,6 +231,15 @@ def folder_wishes(folder: Path) -> Iterator[Wish]:
                 yield Wish(LINKS, str(shown), f"read and write '{leads}' by its link '{shown}'")
             elif leads.is_symlink() or not (stat.S_ISLNK(kind) or stat.S_ISDIR(kind) or stat.S_ISREG(kind)):
                 yield Wish(LINKS, str(path), f"open '{path.relative_to(root)}', which is no plain file")
+
+
+def refuse_links(run: Run, checkpoint: Path | None) -> None:
+    """Refuse to go on from a checkpoint of a folder with links that lead out of it; None is the newest one."""
+    if checkpoint is None and not run.newest_step():
+        return  # nothing will be read
+    folders = [run.folder, *([checkpoint] if checkpoint else [])]
+    for folder in folders:
+        all_or_nothing(str(folder), everything=False).refuse(folder_wishes(folder))
 
 
 @contextmanager
