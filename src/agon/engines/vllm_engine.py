@@ -97,6 +97,7 @@ class VllmEngine:
         in_flight = sum(request.policy == policy for request in self._pending.values())
         if in_flight:
             raise RuntimeError(f"Policy '{policy}' cannot change while {in_flight} of its requests run.")
+        self._refuse_hung_child()
         adapter = self._store.publish(policy, version)
         old = self._adapters.pop(policy, None)
         self._versions.pop(policy, None)
@@ -133,17 +134,33 @@ class VllmEngine:
         """One token for every request in the batch; returns the requests that ended with it."""
         finished = []
         self.steps += 1
-        try:
+        with self._saying_what_happened():
             outputs = self._engine.step()
-        except RuntimeError as error:
-            if self._child is not None and self._child.is_failed:
-                raise RuntimeError("vLLM's worker process died; its last messages are above.") from error
-            raise
         for output in outputs:
             if output.finished:
                 request = self._pending.pop(output.request_id)
                 finished.append(Finished(request, self._rollout(request, output.outputs[0])))
         return finished
+
+    @contextmanager
+    def _saying_what_happened(self) -> Iterator[None]:
+        """What vLLM says of a child that died or hangs is long, or nothing."""
+        try:
+            yield
+        except TimeoutError as error:
+            raise RuntimeError(
+                f"vLLM's worker process has not answered for {_longest_wait()} seconds."
+            ) from error
+        except RuntimeError as error:
+            if self._child is not None and self._child.is_failed:
+                raise RuntimeError("vLLM's worker process died; its last messages are above.") from error
+            raise
+
+    def _refuse_hung_child(self) -> None:
+        """Raise if the child does not answer: vLLM waits for a child that is to load an adapter without end."""
+        if self._child is not None:
+            with self._saying_what_happened():
+                self._child.collective_rpc("check_health", timeout=_longest_wait())
 
     def sleep(self) -> None:
         """Free the GPU until `wake`: the cache is dropped, the base is kept in main memory."""
@@ -158,6 +175,7 @@ class VllmEngine:
 
     def wake(self) -> None:
         if self._asleep:
+            self._refuse_hung_child()
             self._llm.wake_up()
             self._asleep = False
 
@@ -319,6 +337,13 @@ def settings(options: VllmOptions, rank: int, cuda: bool, in_a_group: bool = Fal
         # torch supports on CUDA only.
         chosen["enable_chunked_prefill"] = False
     return {**chosen, **options.extra}
+
+
+def _longest_wait() -> int:
+    """The seconds that vLLM waits for a step of its child."""
+    from vllm import envs
+
+    return int(envs.VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS)
 
 
 def _child_executor(engine: Any) -> Any:
