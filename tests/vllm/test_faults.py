@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -70,15 +71,15 @@ def test_a_child_that_hangs_is_an_error_in_time_and_replaced(tiny: Tiny, impatie
     assert workers() == []
 
 
-def test_an_engine_that_ran_out_of_memory_samples_as_before(
-    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_that_ran_out_of_memory_samples_as_before(tiny: Tiny) -> None:
     engine = start(tiny, IN_PROCESS)
     engine.submit([tiny.request("long", "A", "1+1=?", GREEDY)])
-    monkeypatch.setattr(engine._engine, "step", out_of_memory)
+    engine._engine.step = out_of_memory
     with pytest.raises(torch.OutOfMemoryError) as short:
         engine.collect()
+    before = weakref.ref(engine._llm)
     engine.recover(short.value)
+    assert before() is None  # else its memory would be taken twice
     sample_as_before(engine, tiny)
     engine.close()
 
