@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ COMPARE, CHECK, BEST, EXPORT = (
     ("export", "done", "exported"),
 )
 EVALUATE = ("eval", "done", *EVALUATION)
-FOUND = {
+FOUND: dict[str, tuple[Any, ...]] = {
     "show waits for a pipe": (("show", "done"), "pipe", "done/duels/00000.jsonl"),
     "view waits for a pipe": (("view", "done", "--export", "page.html"), "pipe", "done/duels/00000.jsonl"),
     "check waits for a pipe": (CHECK, "pipe", "done/task.json"),
@@ -63,16 +64,27 @@ FOUND = {
     "a pair is exported without weights": (EXPORT, "folder", f"done/adapters/B/{WEIGHTS}"),
     "a pair is exported with a flipped bit": (EXPORT, "flip", f"done/adapters/B/{WEIGHTS}"),
     "a damaged checkpoint is compared": (BEST, "flip", f"done/checkpoints/checkpoint-3/A/{WEIGHTS}"),
+    "a duel's numbers are texts": (
+        ("view", "done", "--export", "page.html"),
+        "value",
+        "done/duels/00000.jsonl",
+        2491038093,
+    ),
+    "a duel's problem is a number": (
+        ("train", "--resume", "half"),
+        "value",
+        "half/duels/00000.jsonl",
+        1673215247,
+    ),
     "check needs the options of a configuration": (("check", "half"), "swap", "half/config.yaml"),
 }
 
 
-@pytest.mark.parametrize(("words", "damage", "file"), FOUND.values(), ids=FOUND)
-def test_what_was_found_once_ends_in_one_sentence(
-    runs: RealRuns, words: tuple[str, ...], damage: str, file: str
-) -> None:
+@pytest.mark.parametrize("case", FOUND.values(), ids=FOUND)
+def test_what_was_found_once_ends_in_one_sentence(runs: RealRuns, case: tuple[Any, ...]) -> None:
+    words, damage, file, seed = (*case, 0)[:4]
     other = f"{file.split('/')[0]}/extensions.json"
-    assert runs.fault_of(Damaged(words, damage, file, other, 0)) is None
+    assert runs.fault_of(Damaged(words, damage, file, other, seed)) is None
 
 
 def test_damaged_adapters_are_no_starting_point(runs: RealRuns) -> None:

@@ -71,8 +71,12 @@ class Source:
     def read(self, line: bytes) -> list[Seen]:
         """The duels of one line. Raises what a broken line makes `json` or a record raise."""
         if self.evaluation is not None:
-            return duels_of(Sample.from_json(line.decode()), self.task)
+            found = duels_of(Sample.from_json(line.decode()), self.task)
+            for seen in found:
+                check_kinds(seen.duel)
+            return found
         duel = Duel.from_json(line.decode())
+        check_kinds(duel)
         return [Seen(duel, leaked=duel.shown is not None and leaked(duel.shown, duel.problem.answer))]
 
 
@@ -85,6 +89,29 @@ def leaked(shown: str, gold: str) -> bool:
     if plain and gold.lower() not in shown.lower():
         return False
     return leaks(shown, gold)
+
+
+def check_kinds(duel: Duel) -> None:
+    """Raise ValueError where a value of a line is of another kind than what is shown of it."""
+    texts: list[Any] = [duel.problem.id, duel.problem.prompt, duel.problem.answer or "", duel.shown or ""]
+    numbers: list[Any] = [duel.step, duel.index, duel.opponent or 0]
+    for entry in (duel.draft, duel.challenge):
+        if entry is not None:
+            rollout, verdict = entry.rollout, entry.verdict
+            texts += [
+                rollout.text,
+                rollout.policy,
+                rollout.finish_reason,
+                verdict.detail or "",
+                verdict.reason,
+            ]
+            numbers += [rollout.length, rollout.version, rollout.prompt_length or 0]
+            numbers += [entry.reward, entry.advantage or 0, verdict.seconds or 0]
+            dict(entry.terms or {})
+    if not all(isinstance(text, str) for text in texts) or not all(
+        isinstance(number, int | float) for number in numbers
+    ):
+        raise ValueError("a value of another kind")
 
 
 BROKEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
