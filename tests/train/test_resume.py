@@ -11,7 +11,9 @@ import pytest
 
 from agon.errors import InputError
 from agon.game.duel import Duel
+from agon.runs import trust
 from agon.runs.folder import Run
+from agon.train import callbacks
 from tests.train.build import trainer
 from tests.train.records import records
 
@@ -107,3 +109,7 @@ def test_a_checkpoint_with_a_link_out_of_the_run_is_not_gone_on_from(tmp_path: P
         assert ours.state.global_step == 1
     finally:
         ours.close()
+
+
+def test_what_a_resume_may_name_anew_is_no_changed_configuration() -> None:
+    assert trust.MAY_CHANGE <= callbacks.MAY_CHANGE

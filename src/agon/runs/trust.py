@@ -52,7 +52,12 @@ class Wish:
 
 LINKS, OPTIONS = "links", "options"
 # What may be another when a run goes on: where it is watched from, and what it takes of the memory.
-MAY_CHANGE = frozenset(("report_to", "engine_rows", "gradient_checkpointing", "vllm_kv_cache_bytes"))
+MAY_CHANGE = frozenset(
+    (
+        *("report_to", "engine_rows", "gradient_checkpointing", "vllm_kv_cache_bytes"),
+        *("vllm_gpu_memory_utilization", "vllm_max_model_length"),
+    )
+)
 # What else `agon train --resume RUN` may name again.
 GRANTED_PARTS = MAY_CHANGE | {
     *("model", "task", "judge", "sandbox", "trust_remote_code", "model_init_kwargs", "adapter_dir"),
