@@ -147,8 +147,8 @@ class Arena:
         messages = [chat.challenge(table.problems[seat[0]], table.shown[seat]) for seat in reading]
         read = dict(zip(reading, chat.encode_all(messages), strict=True))
         longest = longest_prompt(self.engine, table.sampling)
-        for seat in reading if longest is not None else ():
-            if len(read[seat]) > longest:
+        for seat in reading:
+            if longest is not None and len(read[seat]) > longest:
                 problem = table.problems[seat[0]]
                 table.shown[seat] = as_far_as_it_fits(chat, problem, table.shown[seat], longest)
                 read[seat] = chat.encode(chat.challenge(problem, table.shown[seat]))

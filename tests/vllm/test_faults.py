@@ -193,7 +193,7 @@ def test_a_training_whose_vllm_hangs_or_runs_out_of_memory_plays_the_round_again
 
     whole = trained(ours("whole"), 0)
     assert trained(ours("hung", vllm_worker_process=True), 2, hang) == whole
-    assert "has not answered for 6 seconds): this round is played again" in capsys.readouterr().err
+    assert "has not answered for 6 seconds.): this round is played again" in capsys.readouterr().err
     assert trained(ours("short"), 2, short_of_memory_once) == whole
     with pytest.raises(StopRunError, match=r"out of memory.*lower engine_rows"):
         trained(ours("shorter"), 2, short_of_memory)
