@@ -30,8 +30,9 @@ sys.path.insert(0, str(ROOT))
 
 from agon.runs.check import check_run  # noqa: E402
 from agon.train.trainer import AgonTrainer  # noqa: E402
-from tests.faults.scene import Ended, Prepare, Scene, at_step, records  # noqa: E402
+from tests.faults.scene import Ended, Prepare, Scene, at_step  # noqa: E402
 from tests.faults.table import FAULTS, Fault  # noqa: E402
+from tests.train.records import records  # noqa: E402
 
 MOST_GROWTH = 0.05
 Plan = list[tuple[int, Fault]]

@@ -8,7 +8,7 @@ import pytest
 
 from agon.arena import Arena
 from agon.engines.chat import Chat
-from agon.engines.protocol import Finished, Request, Sampling
+from agon.engines.protocol import Finished, Request, Sampling, check_request
 from agon.engines.transformers_engine import TransformersEngine, stop_ids
 from agon.game.duel import Duel, Entry
 from agon.game.methods import METHODS
@@ -32,6 +32,17 @@ class Hasty(TransformersEngine):
         finished = super().collect()
         self._pending = waiting
         return finished
+
+
+class Narrow(TransformersEngine):
+    """Refuses what does not fit, as vLLM does; of the summaries of these problems, half fit."""
+
+    max_model_len = 410
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            check_request(request, VERSIONS, self.max_model_len)
+        super().submit(requests)
 
 
 @pytest.fixture(scope="module")
@@ -182,3 +193,29 @@ def test_cut_off_rollouts_are_told_from_silent_ones(judge: JudgePool) -> None:
         if entry.verdict.reason == "no-answer":
             assert not entry.rollout.truncated
     assert {"truncated", "correct", "wrong"} <= {entry.verdict.reason for entry in entries}
+
+
+def test_a_summary_that_does_not_fit_with_its_challenge_is_shown_as_far_as_it_does(judge: JudgePool) -> None:
+    """How long a challenge's prompt gets is only known in mid-run: refusing it would refuse every resume, too."""
+    whole, cut = (
+        [duel for group in play(arena(judge, kind), "agon") for duel in group]
+        for kind in (TransformersEngine, Narrow)
+    )
+    assert [duel.draft.rollout.text for duel in cut] == [duel.draft.rollout.text for duel in whole]
+    lengths = [duel.challenge.rollout.prompt_length for duel in cut if duel.challenge]
+    assert max(lengths) <= Narrow.max_model_len - SAMPLING.max_tokens
+    shortened = [(one.shown or "", other.shown or "") for one, other in zip(cut, whole, strict=True)]
+    assert any(
+        one.endswith(" […]") and other.startswith(one[:-4]) for one, other in shortened if one != other
+    )
+    assert any(one == other for one, other in shortened)
+    assert timeless(play(arena(judge, Narrow), "agon")) == timeless([cut])
+
+
+def test_a_challenge_prompt_stays_within_what_the_model_reads(judge: JudgePool) -> None:
+    of = arena(judge)
+    assert isinstance(of.engine, TransformersEngine)
+    assert of.engine.positions == 2048
+    of.engine.positions = 401
+    duels = [duel for group in play(of, "agon") for duel in group]
+    assert 390 < max(duel.challenge.rollout.prompt_length for duel in duels if duel.challenge) <= 400

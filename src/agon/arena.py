@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from agon.engines.chat import Chat
+from agon.engines.context_length import as_far_as_it_fits, longest_prompt
 from agon.engines.protocol import Engine, Finished, Request, Sampling, derive_seed
 from agon.game import rewards
 from agon.game.duel import Duel, Entry
@@ -145,6 +146,12 @@ class Arena:
         reading = [seat for seat in seats if seat in table.shown]
         messages = [chat.challenge(table.problems[seat[0]], table.shown[seat]) for seat in reading]
         read = dict(zip(reading, chat.encode_all(messages), strict=True))
+        longest = longest_prompt(self.engine, table.sampling)
+        for seat in reading:
+            if longest is not None and len(read[seat]) > longest:
+                problem = table.problems[seat[0]]
+                table.shown[seat] = as_far_as_it_fits(chat, problem, table.shown[seat], longest)
+                read[seat] = chat.encode(chat.challenge(problem, table.shown[seat]))
         new = sorted({seat[0] for seat in seats if seat not in read} - table.plain.keys())
         plain = chat.encode_all([chat.plain(table.problems[index]) for index in new])
         table.plain.update(zip(new, plain, strict=True))

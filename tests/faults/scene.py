@@ -5,7 +5,6 @@ Processes are forked from this one, where everything is imported already: a star
 
 import contextlib
 import gc
-import json
 import os
 import random
 import sys
@@ -18,7 +17,6 @@ from typing import Any
 from transformers import PrinterCallback, TrainerCallback
 
 from agon.errors import InputError
-from agon.runs.folder import Run
 from agon.train.stopping import StopRunError
 from agon.train.trainer import AgonTrainer
 from tests import tiny
@@ -142,23 +140,3 @@ def at_step(trainer: AgonTrainer, step: int, act: Callable[[], object]) -> None:
                 act()
 
     trainer.add_callback(Once())
-
-
-def records(folder: Path) -> dict[str, Any]:
-    """Everything of a finished run that must not depend on what happened to it; times may."""
-    run = Run(folder)
-    metrics = [
-        {key: value for key, value in line.items() if "time" not in key} for line in run.read_metrics()
-    ]
-    duels = []
-    for duel in run.duels():
-        line = json.loads(duel.to_json())
-        for side in ("draft", "challenge"):
-            line[side]["verdict"].pop("seconds")
-        duels.append(line)
-    weights = {
-        name: (run.adapters / name / "adapter_model.safetensors").read_bytes()
-        for name in ("A", "B")
-        if (run.adapters / name).is_dir()
-    }
-    return {"metrics": metrics, "duels": duels, "weights": weights}

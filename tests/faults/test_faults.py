@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from agon.runs.check import check_run
-from tests.faults.scene import Scene, records
+from tests.faults.scene import Scene
 from tests.faults.table import FAULTS, Fault
+from tests.train.records import records
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,8 @@ import pytest
 from agon.runs.check import check_run
 from agon.train.trainer import AgonTrainer
 from tests.faults.power import Disk
-from tests.faults.scene import Scene, at_step, records
+from tests.faults.scene import Scene, at_step
+from tests.train.records import records
 
 
 @pytest.fixture(scope="module")

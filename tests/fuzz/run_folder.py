@@ -125,6 +125,12 @@ COMMANDS = (
 )
 
 
+WRONG: tuple[Any, ...] = (
+    *([], {}, [1], {"a": 1}, -5, 1.5, "", "text", None, True, [[]], "\u0000", 10**30),
+    *(0, float("nan"), float("inf"), 1e-300, "\ud800", "../..", "/dev/zero", "A" * 5000),
+)
+
+
 def damaged_runs(rng: random.Random) -> tuple[tuple[str, ...], dict[str, bytes]]:
     """A command on two runs, one of which has a file deleted, cut, overwritten or changed in one value."""
     files = dict(two_runs())
@@ -173,5 +179,5 @@ def _replaced(rng: random.Random, value: Any) -> Any:
         return {**value, key: _replaced(rng, value[key])}
     if rng.random() < 0.3:
         return {other: each for other, each in value.items() if other != key}
-    wrong: Any = rng.choice([[], {}, [1], {"a": 1}, -5, 1.5, "", "text", None, True, [[]], "\u0000", 10**30])
+    wrong: Any = rng.choice(WRONG)
     return {**value, key: wrong}

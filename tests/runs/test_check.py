@@ -1,6 +1,7 @@
 """`agon check`: a run that is as it was written is clean, and nothing else is."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -59,6 +60,15 @@ def pay_more(path: Path) -> None:
     path.write_text("".join([json.dumps(duel) + "\n", *lines[1:]]))
 
 
+def end_at(run: Path, steps: int) -> None:
+    Run(run).write_summary({**Run(run).read_summary(), "steps": steps, "max_steps": steps})
+
+
+def replace_by_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 METRICS, DUELS = "metrics.jsonl", "duels/00000.jsonl"
 WEIGHTS = "adapters/A/adapter_model.safetensors"
 DAMAGE: list[tuple[str, Callable[[Path], object], str]] = [
@@ -86,6 +96,18 @@ DAMAGE: list[tuple[str, Callable[[Path], object], str]] = [
         "checkpoint-2 is damaged",
     ),
     ("summary", lambda run: (run / "summary.json").write_text("{"), "summary.json is not a JSON file"),
+    (
+        "processes",
+        lambda run: write_json(run / "environment.json", {"processes": "two"}),
+        "processes is 'two'",
+    ),
+    ("steps", lambda run: end_at(run, 10**30), "The duels of step 4 are missing, and so are all after it"),
+    (
+        "options",
+        lambda run: (run / "config.yaml").write_text("method: agon\n"),
+        "gradient_accumulation_steps is None",
+    ),
+    ("pipe", lambda run: replace_by_pipe(run / DUELS), "Line 1 of duels/00000.jsonl cannot be read"),
     ("task", lambda run: (run / "task.json").write_text("[]"), "task.json holds no object"),
 ]
 

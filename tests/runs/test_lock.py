@@ -16,6 +16,7 @@ from agon.cli import main
 from agon.errors import InputError
 from agon.runs import lock
 from agon.runs.lock import OWNER, owned, owner_of
+from tests.forked import agon as agon_in_a_child
 
 HOLD = """
 import os, sys, time
@@ -158,31 +159,17 @@ SMALL = (
 
 
 def test_of_two_resumes_at_once_one_is_refused_and_a_killed_one_can_be_resumed(tmp_path: Path) -> None:
-    folder, environment = tmp_path / "run", {**os.environ, "OMP_NUM_THREADS": "1"}
-    agon = [sys.executable, "-m", "agon.cli", "train"]
-    first = subprocess.Popen(
-        [*agon, "--output_dir", str(folder), *SMALL.split()],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-        env=environment,
-    )
-    assert first.stderr is not None
-    for line in first.stderr:
-        if line.startswith("step 2/"):
-            break
-    resume = [*agon, "--resume", str(folder)]
-    second = subprocess.run(resume, capture_output=True, text=True, env=environment, check=False)
-    assert second.returncode == 2
-    assert f"is in use by process {first.pid} on" in second.stderr
+    import agon.train.trainer  # noqa: F401 - once, and not in each process
+
+    folder = tmp_path / "run"
+    first = agon_in_a_child("train", "--output_dir", str(folder), *SMALL.split())
+    assert any(line.startswith("step 3/") for line in first.said)  # there is a checkpoint of step 2
+    second = agon_in_a_child("train", "--resume", str(folder))
+    assert f"is in use by process {first.pid} on" in second.said.read()
+    assert second.wait() == 2
     first.kill()
-    first.wait()
-    third = subprocess.Popen(
-        resume, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment
-    )
-    assert third.stderr is not None
-    assert any(line.startswith("step ") for line in third.stderr)
+    third = agon_in_a_child("train", "--resume", str(folder))
+    assert any(line.startswith("step ") for line in third.said)
     third.kill()
-    third.wait()
     steps = [json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert steps == list(range(1, len(steps) + 1))

@@ -1,6 +1,5 @@
 """A run that is killed and resumed ends as if nothing had happened."""
 
-import json
 import os
 import random
 import signal
@@ -12,10 +11,11 @@ import pytest
 
 from agon.errors import InputError
 from agon.game.duel import Duel
-from agon.policies.pair import Pair
+from agon.runs import trust
 from agon.runs.folder import Run
-from tests import tiny
+from agon.train import callbacks
 from tests.train.build import trainer
+from tests.train.records import records
 
 STEPS = 12
 OPTIONS: dict[str, Any] = {
@@ -47,22 +47,6 @@ def in_child(folder: Path) -> int:
         train(folder)
     finally:
         os._exit(0)
-
-
-def records(folder: Path) -> dict[str, Any]:
-    """Everything that must be identical; how long things took need not be."""
-    run = Run(folder)
-    metrics = [
-        {key: value for key, value in line.items() if "time/" not in key} for line in run.read_metrics()
-    ]
-    duels = []
-    for duel in run.duels():
-        line = json.loads(duel.to_json())
-        for side in ("draft", "challenge"):
-            line[side]["verdict"].pop("seconds")
-        duels.append(line)
-    pair = Pair.load(tiny.model(), run.adapters)
-    return {"metrics": metrics, "duels": duels, **{name: pair.fingerprint(name) for name in "AB"}}
 
 
 @pytest.mark.parametrize("number", [3, pytest.param(10, marks=pytest.mark.exhaustive)])
@@ -108,3 +92,25 @@ def test_a_line_cut_off_by_the_kill_is_dropped(tmp_path: Path) -> None:
     assert {duel.step for duel in run.duels()} == {0}
     assert all(isinstance(duel, Duel) for duel in run.duels())
     assert [line["step"] for line in run.read_metrics()] == [1]
+
+
+def test_a_checkpoint_with_a_link_out_of_the_run_is_not_gone_on_from(tmp_path: Path) -> None:
+    """As `agon train --resume` refuses it; whoever put the link there says so."""
+    train(tmp_path / "run", max_steps=1)
+    optimizer = tmp_path / "run" / "checkpoints" / "checkpoint-1" / "optimizer.pt"
+    optimizer.rename(tmp_path / "elsewhere.pt")
+    optimizer.symlink_to(tmp_path / "elsewhere.pt")
+    ours = trainer(tmp_path / "run", **{**OPTIONS, "max_steps": 2})
+    try:
+        for wanted in (True, str(optimizer.parent)):
+            with pytest.raises(InputError, match=r"by its link .*optimizer\.pt.*trust_run_code=True"):
+                ours.train(resume_from_checkpoint=wanted)
+        ours.args.max_steps = 1
+        ours.train(resume_from_checkpoint=True, trust_run_code=True)
+        assert ours.state.global_step == 1
+    finally:
+        ours.close()
+
+
+def test_what_a_resume_may_name_anew_is_no_changed_configuration() -> None:
+    assert trust.MAY_CHANGE <= callbacks.MAY_CHANGE

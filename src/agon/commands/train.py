@@ -80,9 +80,9 @@ def run(arguments: argparse.Namespace) -> int:
     if resume and Run(arguments.resume).finished():
         _say(f"The run {arguments.resume} has already finished.")
         return 0
-    asked = saved_run(arguments.resume, trust) if resume else read_request(arguments.recipe, arguments.rest)
     if resume and os.environ.get("RANK", "0") == "0":
-        refuse_owned(arguments.resume)
+        refuse_owned(arguments.resume)  # first: its files change while its owner writes them
+    asked = saved_run(arguments.resume, trust) if resume else read_request(arguments.recipe, arguments.rest)
     asked.check_here()
     folder = str(arguments.resume) if resume else name_folder(asked.what, asked.options)
     _announce(asked, folder, resume)

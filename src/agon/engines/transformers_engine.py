@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from agon.engines.context_length import positions_of
 from agon.engines.protocol import Capabilities, Finished, Request, check_request
 from agon.engines.transformers_batch import Batch, evaluating, take_batch
 from agon.game.rollout import Rollout
@@ -38,6 +39,7 @@ class TransformersEngine:
         self._stop_ids = torch.tensor(sorted(set(stop_ids)))
         self._pad_id = pad_id
         self._max_rows = max_rows
+        self.positions = positions_of(pair.model.config)
         self._versions: dict[str, int] = {BASE: 0}
         self._pending: list[Request] = []
 

@@ -15,6 +15,7 @@ import gc
 import os
 import random
 import signal
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -78,12 +79,14 @@ class VllmEngine:
         self._asleep = False
         self.stride = self._options.stride
         self.steps = 0  # engine steps so far, each a token for every request in the batch
-        self._start_arguments = (model_path, largest_rank(pair), self._options)
+        # Asked before vLLM makes a group of its own in this process.
+        self._beside_others = peers.in_a_group()
+        self._start_arguments = (model_path, largest_rank(pair), self._options, self._beside_others)
         self._start()
         self.max_model_len: int = self._engine.model_config.max_model_len
 
     def _start(self) -> None:
-        with _preserve_global_state(), environment_of_child(peers.in_a_group()):
+        with _preserve_global_state(), environment_of_child(self._beside_others):
             self._llm = _start(*self._start_arguments)
         self._engine = self._llm.llm_engine
         self._child = _child_executor(self._engine)
@@ -97,6 +100,7 @@ class VllmEngine:
         in_flight = sum(request.policy == policy for request in self._pending.values())
         if in_flight:
             raise RuntimeError(f"Policy '{policy}' cannot change while {in_flight} of its requests run.")
+        self._refuse_hung_child()
         adapter = self._store.publish(policy, version)
         old = self._adapters.pop(policy, None)
         self._versions.pop(policy, None)
@@ -133,17 +137,33 @@ class VllmEngine:
         """One token for every request in the batch; returns the requests that ended with it."""
         finished = []
         self.steps += 1
-        try:
+        with self._saying_what_happened():
             outputs = self._engine.step()
-        except RuntimeError as error:
-            if self._child is not None and self._child.is_failed:
-                raise RuntimeError("vLLM's worker process died; its last messages are above.") from error
-            raise
         for output in outputs:
             if output.finished:
                 request = self._pending.pop(output.request_id)
                 finished.append(Finished(request, self._rollout(request, output.outputs[0])))
         return finished
+
+    @contextmanager
+    def _saying_what_happened(self) -> Iterator[None]:
+        """What vLLM says of a child that died or hangs is long, or nothing."""
+        try:
+            yield
+        except TimeoutError as error:
+            raise RuntimeError(
+                f"vLLM's worker process has not answered for {_longest_wait()} seconds."
+            ) from error
+        except RuntimeError as error:
+            if self._child is not None and self._child.is_failed:
+                raise RuntimeError("vLLM's worker process died; its last messages are above.") from error
+            raise
+
+    def _refuse_hung_child(self) -> None:
+        """Raise if the child does not answer: vLLM waits for a child that is to load an adapter without end."""
+        if self._child is not None:
+            with self._saying_what_happened():
+                self._child.collective_rpc("check_health", timeout=_longest_wait())
 
     def sleep(self) -> None:
         """Free the GPU until `wake`: the cache is dropped, the base is kept in main memory."""
@@ -158,6 +178,7 @@ class VllmEngine:
 
     def wake(self) -> None:
         if self._asleep:
+            self._refuse_hung_child()
             self._llm.wake_up()
             self._asleep = False
 
@@ -167,8 +188,9 @@ class VllmEngine:
             self._engine.abort_request(list(self._pending))
             self._pending.clear()
             return
-        if peers.in_a_group():  # ending vLLM would end the group with the other processes too
+        if self._beside_others:  # ending vLLM would end the group with the other processes too
             raise RuntimeError("vLLM cannot be started again beside other training processes.") from error
+        _let_go_of(error)
         self._pending.clear()
         for adapter in self._adapters.values():
             self._store.remove(adapter)
@@ -277,12 +299,12 @@ def reserved_rank(rank: int) -> int:
     return fitting[0]
 
 
-def _start(model_path: str, rank: int, options: VllmOptions) -> Any:
+def _start(model_path: str, rank: int, options: VllmOptions, in_a_group: bool) -> Any:
     # Read when vLLM is imported: the engine runs in this process, not in a child process.
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     from vllm import LLM
 
-    return LLM(model_path, **settings(options, rank, torch.cuda.is_available(), peers.in_a_group()))
+    return LLM(model_path, **settings(options, rank, torch.cuda.is_available(), in_a_group))
 
 
 def settings(options: VllmOptions, rank: int, cuda: bool, in_a_group: bool = False) -> dict[str, Any]:
@@ -319,6 +341,20 @@ def settings(options: VllmOptions, rank: int, cuda: bool, in_a_group: bool = Fal
         # torch supports on CUDA only.
         chosen["enable_chunked_prefill"] = False
     return {**chosen, **options.extra}
+
+
+def _let_go_of(error: BaseException | None) -> None:
+    """Clear what the frames of an error hold: a vLLM that is still referred to keeps its memory."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
+def _longest_wait() -> int:
+    """The seconds that vLLM waits for a step of its child."""
+    from vllm import envs
+
+    return int(envs.VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS)
 
 
 def _child_executor(engine: Any) -> Any:

@@ -15,6 +15,7 @@ from agon.evaluate.target import Target, open_target
 from agon.evaluate.validate import validate
 from agon.evaluate.vllm_budget import VllmBudget
 from agon.policies.pair import BASE, saved_policies
+from agon.runs.checkpoints import damage_of_weights
 from agon.runs.folder import Run
 from agon.runs.lock import owned
 from agon.runs.trust import all_or_nothing
@@ -109,3 +110,6 @@ def _refuse_foreign(target: Target, folder: Path) -> None:
     missing = [name for name in target.policies if name not in saved_policies(folder)]
     if missing:
         raise InputError(f"The checkpoint '{folder}' has no adapter {' and '.join(missing)}: remove it.")
+    wrong = damage_of_weights(folder, target.policies)
+    if wrong:
+        raise InputError(f"The checkpoint '{folder}' is damaged ({wrong}): restore it, or move it away.")

@@ -76,6 +76,7 @@ def load_target(target: Target, choice: EngineChoice) -> Iterator[LoadedTarget]:
     if target.run is not None:
         pair = Pair.load(base, target.run.adapters, target.policies)
         _refuse_other_adapters(target, pair)
+        target.run.refuse_damaged_adapters()
     else:
         pair = Pair.create(base, policies=1)  # an engine samples from a pair; this one only lends its base
     options = _engine_options(target, choice, dtype, chat, base.config)

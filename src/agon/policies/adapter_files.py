@@ -82,6 +82,8 @@ def rank_of(folder: Path) -> int:
 
 
 def _configuration(path: Path) -> dict[str, Any]:
+    if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would be waited for
+        raise InputError(f"{path} is no plain file: restore it.")
     try:
         found = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:

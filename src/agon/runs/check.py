@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agon.errors import InputError
+from agon.game.methods import METHODS
 from agon.runs.check_records import Records, check_duels, check_metrics, check_whole_lines
 from agon.runs.checkpoints import ASIDE, WEIGHTS, checkpoints_in, choose, damage, step_of
 from agon.runs.folder import Run
@@ -55,7 +56,13 @@ def check_run(folder: Path) -> Report:
         finished=finished,
     )
     losses = check_metrics(folder / "metrics.jsonl", records, report.findings, report.notes)
-    if config.get("log_duels", True):
+    if unusable := records.unusable():
+        report.findings.append(unusable)
+    elif str(config.get("method")) not in METHODS:
+        report.notes.append(
+            "The duels were not checked: their method is somebody's own, and no code is run here."
+        )
+    elif config.get("log_duels", True):
         check_duels(run.duels(), records, losses, report.findings, report.notes)
     if finished and summary.get("steps") != summary.get("max_steps"):
         report.findings.append(

@@ -27,6 +27,19 @@ class Records:
     certain: int
     finished: bool
 
+    def unusable(self) -> str:
+        """Why duels cannot be held against these records; nothing if they can."""
+        counts = {
+            name: self.config.get(name)
+            for name in ("gradient_accumulation_steps", "per_device_train_batch_size")
+        }
+        counts |= {name: self.config.get(name) or 1 for name in ("steps_per_generation", "num_iterations")}
+        counts["the number of processes"] = self.processes
+        for name, value in counts.items():
+            if type(value) is not int or value < 1:
+                return f"The duels cannot be checked: {name} is {value!r} in the run's records."
+        return "" if self.steps_per_round else "The duels cannot be checked: a round has less than one step."
+
     @property
     def method(self) -> Method:
         return METHODS[str(self.config["method"])]
@@ -56,6 +69,9 @@ class Records:
 
 def strict_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None, str]]:
     """Each line's number, its object if it is one, and what is wrong with it otherwise."""
+    if not path.is_file():
+        yield 1, None, "cannot be read: the file is no plain file"
+        return
     with path.open("rb") as file:
         for number, raw in enumerate(file, start=1):
             if not raw.endswith(b"\n"):
@@ -133,9 +149,15 @@ def check_duels(
     each = records.steps_per_round
     files = [int(path.stem) for path in log.files() if path.stem.isdigit()]
     rotated = files != list(range(len(files)))  # the middle was dropped to keep within the limit
-    for step in range(0, records.certain, each):
-        if step not in rounds and not rotated:
-            findings.append(f"The duels of step {step} are missing.")
+    last = max(rounds, default=-each) // each * each + each  # the first round after all that are there
+    if not rotated:
+        findings += [
+            f"The duels of step {step} are missing."
+            for step in range(0, min(last, records.certain), each)
+            if step not in rounds
+        ]
+        if last < records.certain:
+            findings.append(f"The duels of step {last} are missing, and so are all after it.")
     for step, played in sorted(rounds.items()):
         if step >= records.certain:
             if records.finished:

@@ -95,6 +95,15 @@ def damage(checkpoint: Path, sealed_since: int | None, policies: Sequence[str] =
     return None
 
 
+def damage_of_weights(checkpoint: Path, policies: Sequence[str]) -> str | None:
+    """What is wrong with the policies of a checkpoint that is looked at and not gone on from."""
+    if sealed(checkpoint):
+        for difference in differences(checkpoint):
+            return difference
+    wrong = (not_finite(checkpoint / policy / WEIGHTS) for policy in policies)
+    return next((each for each in wrong if each), None)
+
+
 def _readable(file: Path) -> bool:
     """Whether a file of torch's is whole: it is a zip archive with a checksum for each part."""
     try:

@@ -18,6 +18,8 @@ from agon.errors import InputError
 
 def write_text(path: Path, text: str) -> None:
     """Replace a file in one step, making its folder if there is none."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder where a file is written: move it away.")
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(path.name + ".new")
     fresh.write_text(text)
@@ -81,10 +83,22 @@ def is_signed(text: str) -> bool:
     return not mark or hashlib.sha256(lines.encode()).hexdigest() == digest.strip()
 
 
+def refuse_odd(path: Path) -> None:
+    """Refuse a pipe, which would be waited for, and a device, which has no end; reading a folder is an error anyway."""
+    if path.exists() and not path.is_dir():
+        refuse_unless_file(path)
+
+
+def refuse_unless_file(path: Path) -> None:
+    if not path.is_file():
+        raise InputError(f"{path} is no plain file: restore it, or remove it.")
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a file; empty where there is no file."""
     if not path.exists():
         return {}
+    refuse_odd(path)
     try:
         found = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -98,6 +112,7 @@ def whole_lines(path: Path) -> Iterator[str]:
     """The lines of a file; a last one that was cut off is left out."""
     if not path.exists():
         return
+    refuse_odd(path)
     try:
         with path.open(encoding="utf-8") as file:
             for line in file:

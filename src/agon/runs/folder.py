@@ -46,7 +46,7 @@ from agon.runs.files import (
     write_json,
     write_text,
 )
-from agon.runs.manifest import seal
+from agon.runs.manifest import ADDED, differences, seal, sealed
 
 CONFIG = "config.yaml"
 # The files of a run that are small and say all about it but its weights, duels and evaluations.
@@ -207,6 +207,20 @@ class Run:
         """Record the hashes of the trained policies, and wait until they are on the disk."""
         seal(self.adapters, self.adapters_manifest)
 
+    def refuse_damaged_adapters(self) -> None:
+        """Refuse trained policies that are not as they were sealed; what was added beside them is no matter."""
+        found = (
+            differences(self.adapters, self.adapters_manifest)
+            if sealed(self.adapters, self.adapters_manifest)
+            else ()
+        )
+        for difference in found:
+            if not difference.endswith(ADDED):
+                raise InputError(
+                    f"The adapters of '{self.folder}' are not those that its training wrote ({difference}): "
+                    "restore them."
+                )
+
     def finished(self) -> bool:
         """Whether the run has made all its steps."""
         return bool(self.read_summary().get("finished"))
@@ -301,7 +315,7 @@ class Run:
         try:
             keep_lines(self.folder / "metrics.jsonl", lambda line: json.loads(line)["step"] <= step)
             self.duels().rewind(step)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
             raise InputError(
                 f"The metrics or duels of '{self.folder}' are broken ({error!r}): restore or remove them."
             ) from error

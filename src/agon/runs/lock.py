@@ -75,6 +75,8 @@ def refuse_owned(folder: Path) -> None:
 
 def owner_of(folder: Path) -> dict[str, Any]:
     """Who says to own a folder; empty where nobody does. The record of a dead owner may still lie there."""
+    if not (folder / OWNER).is_file():  # a pipe would be waited for
+        return {}
     try:
         found = json.loads((folder / OWNER).read_text("utf-8"))
     except (OSError, ValueError, RecursionError):

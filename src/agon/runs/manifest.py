@@ -18,6 +18,7 @@ from agon.runs.files import sync_folder, sync_tree, write_json
 
 MANIFEST = "manifest.json"
 BLOCK = 1 << 20
+ADDED = "was added later"
 # The bits of each floating-point kind that are all set in NaN and the infinities, and its bytes.
 EXPONENTS = {"F64": (8, 0x7FF0 << 48), "F32": (4, 0x7F80 << 16), "F16": (2, 0x7C00), "BF16": (2, 0x7F80)}
 
@@ -59,7 +60,7 @@ def differences(folder: Path, manifest: Path | None = None) -> Iterator[str]:
         elif now["sha256"] != digest:
             yield f"{name} is not what was written (its hash differs)"
     for name in sorted(here - wanted.keys()):
-        yield f"{name} was added later"
+        yield f"{name} {ADDED}"
 
 
 def not_finite(file: Path) -> str | None:

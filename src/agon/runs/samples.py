@@ -17,6 +17,7 @@ from pathlib import Path
 
 from agon.errors import InputError
 from agon.game.problem import Problem
+from agon.runs.files import refuse_unless_file
 
 SampleKey = tuple[str, str, int]  # play, problem, number of the sample
 Turn = tuple[Problem, int]  # a problem and the number of the sample
@@ -79,6 +80,8 @@ class SampleFile:
         self._size = 0  # of the whole lines; reading never changes a file that somebody may be writing
         packed = path.with_name(path.name + ".gz")
         self.packed = packed if packed.exists() and not path.exists() else None
+        if (self.packed or path).exists():
+            refuse_unless_file(self.packed or path)
         if self.packed:
             self._take(self.packed, _unpacked(self.packed))
         elif path.exists():

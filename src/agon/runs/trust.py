@@ -20,6 +20,7 @@ from agon.embedded import EMBEDDED
 from agon.errors import InputError, UntrustedRunError
 from agon.judges.registry import JUDGES
 from agon.own_parts import parts_in
+from agon.runs.folder import Run
 from agon.tasks.benchmarks import BENCHMARKS
 from agon.tasks.hub import is_hub_id
 from agon.tasks.load import code_in
@@ -51,7 +52,12 @@ class Wish:
 
 LINKS, OPTIONS = "links", "options"
 # What may be another when a run goes on: where it is watched from, and what it takes of the memory.
-MAY_CHANGE = frozenset(("report_to", "engine_rows", "gradient_checkpointing", "vllm_kv_cache_bytes"))
+MAY_CHANGE = frozenset(
+    (
+        *("report_to", "engine_rows", "gradient_checkpointing", "vllm_kv_cache_bytes"),
+        *("vllm_gpu_memory_utilization", "vllm_max_model_length"),
+    )
+)
 # What else `agon train --resume RUN` may name again.
 GRANTED_PARTS = MAY_CHANGE | {
     *("model", "task", "judge", "sandbox", "trust_remote_code", "model_init_kwargs", "adapter_dir"),
@@ -224,11 +230,21 @@ def folder_wishes(folder: Path) -> Iterator[Wish]:
         for name in (*folders, *files):
             path = Path(place) / name
             kind = path.lstat().st_mode
-            if stat.S_ISLNK(kind) and not path.resolve().is_relative_to(root):
+            leads = Path(os.path.realpath(path))  # not Path.resolve, which raises on a link to itself
+            if stat.S_ISLNK(kind) and not leads.is_relative_to(root):
                 shown = path.relative_to(root)
-                yield Wish(LINKS, str(shown), f"read and write '{path.resolve()}' by its link '{shown}'")
-            elif not (stat.S_ISLNK(kind) or stat.S_ISDIR(kind) or stat.S_ISREG(kind)):
+                yield Wish(LINKS, str(shown), f"read and write '{leads}' by its link '{shown}'")
+            elif leads.is_symlink() or not (stat.S_ISLNK(kind) or stat.S_ISDIR(kind) or stat.S_ISREG(kind)):
                 yield Wish(LINKS, str(path), f"open '{path.relative_to(root)}', which is no plain file")
+
+
+def refuse_links(run: Run, checkpoint: Path | None) -> None:
+    """Refuse to go on from a checkpoint of a folder with links that lead out of it; None is the newest one."""
+    if checkpoint is None and not run.newest_step():
+        return  # nothing will be read
+    folders = [run.folder, *([checkpoint] if checkpoint else [])]
+    for folder in folders:
+        all_or_nothing(str(folder), everything=False).refuse(folder_wishes(folder))
 
 
 @contextmanager

@@ -88,6 +88,7 @@ def export(where: str, folder: Path, merged: bool = False, trust_run_code: bool 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"'{folder}' is there already: choose a folder that does not exist or is empty.")
     assert target.run is not None  # a model without a pair has no direction
+    target.run.refuse_damaged_adapters()
     settings = target.settings
     if settings.prompts or settings.system_prompt:
         raise InputError(

@@ -50,6 +50,7 @@ MAY_CHANGE = frozenset(
         "resume_from_checkpoint",
     }
     | {"engine_rows", "gradient_checkpointing", "vllm_kv_cache_bytes"}  # less memory, the same results
+    | {"vllm_gpu_memory_utilization", "vllm_max_model_length"}  # likewise, or more room for prompts
     | {"disable_tqdm", "log_level", "log_completions", "num_completions_to_print", "judge_workers"}
 )
 

@@ -96,7 +96,7 @@ def _train(trainer: Any, resume: bool) -> "tuple[bool, StopRunError | None]":
     from agon.train.stopping import StopRunError
 
     try:
-        trainer.train(resume_from_checkpoint=resume)
+        trainer.train(resume_from_checkpoint=resume, trust_run_code=True)  # `saved_run` has asked
     except KeyboardInterrupt:
         return True, None
     except StopRunError as stop:

@@ -145,6 +145,8 @@ def pass_refusals(o: Options, processes: int = 1) -> Iterator[str]:
         yield f"{name} does not go with loss_type bnpo, which averages over micro-batches: take grpo or dapo."
     if o["entropy_coef"] or o["use_adaptive_entropy"] or o["top_entropy_quantile"] < 1:
         yield f"{name} does not go with TRL's entropy options, which look at one micro-batch at a time."
+    if method(str(o["method"])).learns_from == "both":
+        yield f"{name} was never tried with method {o['method']}, whose policies learn from all rollouts."
     if processes > 1:
         yield f"{name} is for one training process, not for {processes}."
     accumulation = int(o["gradient_accumulation_steps"])

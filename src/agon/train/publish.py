@@ -72,6 +72,7 @@ def write_folder(target: Target, repo: str, folder: Path, licence: str | None = 
     run = target.run
     if run is None or target.method is None:
         raise InputError(f"'{target.name}' is not a run: give the folder of a finished one.")
+    run.refuse_damaged_adapters()
     config, task, summary = dict(target.config), dict(target.task), dict(target.summary)
     results = [each.read_result() for each in run.evaluated("test")]
     tokenizer = target.settings.load_tokenizer()

@@ -29,8 +29,13 @@ def failed(error: Exception | None) -> Exception:
     if isinstance(error, InputError):
         return error
     what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}" if error else "in another process"
-    lower = isinstance(error, torch.OutOfMemoryError)
-    hint = ": lower engine_rows, vllm_gpu_memory_utilization or max_completion_length." if lower else "."
+    # A child process of vLLM's reports its errors as text.
+    lower = isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error)
+    hint = (
+        ": go on with a lower engine_rows, vllm_kv_cache_bytes or vllm_gpu_memory_utilization."
+        if lower
+        else "."
+    )
     stop = StopRunError(f"A round could not be played ({what}){hint}")
     stop.__cause__ = error
     return stop

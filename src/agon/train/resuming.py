@@ -22,6 +22,7 @@ from agon.policies import Pair
 from agon.runs.checkpoints import STATE
 from agon.runs.folder import Run
 from agon.runs.lock import owned
+from agon.runs.trust import refuse_links
 from agon.train.callbacks import StopOnInterrupt
 from agon.train.epochs import EpochStart
 from agon.train.live import LiveView
@@ -50,8 +51,15 @@ class ResumingTrainer(GRPOTrainer):
     _round_start: RoundStart | None
     _micro_batches: list[Batch]
 
-    def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> Any:
-        """Train, from the start or from a checkpoint; `True` takes the run's newest whole one, if any."""
+    def train(
+        self, resume_from_checkpoint: str | bool | None = None, trust_run_code: bool = False, **kwargs: Any
+    ) -> Any:
+        """Train, from the start or from a checkpoint; `True` takes the run's newest whole one, if any.
+
+        A checkpoint with links that lead out of its run is not read without `trust_run_code`.
+        """
+        if resume_from_checkpoint and not trust_run_code:
+            refuse_links(self.run, None if resume_from_checkpoint is True else Path(resume_from_checkpoint))
         with owned(self.run.folder) if self.accelerator.is_main_process else nullcontext():
             return self._train_alone(resume_from_checkpoint, **kwargs)
 

@@ -8,6 +8,7 @@ from agon.embedded import EMBEDDED
 from agon.errors import InputError
 from agon.policies import Pair
 from agon.policies.pair import saved_policies
+from agon.runs.folder import Run, is_run
 from agon.train.config import AgonConfig
 
 
@@ -29,6 +30,8 @@ def warm_start(pair: Pair, args: AgonConfig, resumed: bool) -> dict[str, Any]:
     args.adapters_from = str(given)
     if resumed:
         return {"adapters_from": {"folder": str(given)}}
+    if is_run(given):
+        Run(given).refuse_damaged_adapters()
     folder = next((each for each in (given / "adapters", given) if saved_policies(each)), given)
     single = folder if (folder / "adapter_config.json").is_file() else folder / "A"
     found = saved_policies(folder)

@@ -145,7 +145,7 @@ class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer, PassTrainer,
         tokenizer = processing_class or settings.load_tokenizer()
         self.pair = Pair.create(base, args.adapters, policies=self.method.policies)
         self.run = Run(args.output_dir)
-        started_from = warm_start(self.pair, args, resumed=self.run.newest_checkpoint() is not None)
+        started_from = warm_start(self.pair, args, resumed=self.run.newest_step() > 0)
         self.on_sampling: Callable[[int, int], None] | None = None
         self.on_warning: Callable[[str | None], None] = lambda sentence: say(sentence) if sentence else None
         self._abandonment = Abandonment()

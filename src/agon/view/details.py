@@ -175,7 +175,7 @@ def _entry(index: Index, duel: Duel, entry: Entry, shown: str | None) -> Plain:
         "answer": _answer(index, duel, entry),
         "detail": entry.verdict.detail,
         "judged_in": entry.verdict.seconds,
-        "advantage": round(float(entry.advantage), 4),
+        "advantage": round(float(entry.advantage), 4) if entry.advantage is not None else None,
         "terms": dict(entry.terms) if entry.terms is not None else None,
         "prompt_length": rollout.prompt_length,
         "finish": rollout.finish_reason,

@@ -19,6 +19,7 @@ from agon.game.rollout import Rollout
 from agon.game.transcript import leaks
 from agon.game.verdict import Verdict
 from agon.runs.evaluations import EvaluationFolder
+from agon.runs.files import refuse_unless_file
 from agon.runs.folder import Run, is_run
 from agon.runs.lean import evaluations_in
 from agon.runs.places import unpack
@@ -56,7 +57,7 @@ class Source:
     def files(self, cache: Path | None) -> list[Path]:
         """The files of lines, in the order they were written; a packed one is unpacked into the cache."""
         if self.evaluation is None:
-            return self.run.duels().files() if self.run else []
+            return [path for path in self.run.duels().files() if path.is_file()] if self.run else []
         plain, packed = self.evaluation.sample_places()
         if plain is not None:
             return [plain]
@@ -70,8 +71,12 @@ class Source:
     def read(self, line: bytes) -> list[Seen]:
         """The duels of one line. Raises what a broken line makes `json` or a record raise."""
         if self.evaluation is not None:
-            return duels_of(Sample.from_json(line.decode()), self.task)
+            found = duels_of(Sample.from_json(line.decode()), self.task)
+            for seen in found:
+                check_kinds(seen.duel)
+            return found
         duel = Duel.from_json(line.decode())
+        check_kinds(duel)
         return [Seen(duel, leaked=duel.shown is not None and leaked(duel.shown, duel.problem.answer))]
 
 
@@ -84,6 +89,29 @@ def leaked(shown: str, gold: str) -> bool:
     if plain and gold.lower() not in shown.lower():
         return False
     return leaks(shown, gold)
+
+
+def check_kinds(duel: Duel) -> None:
+    """Raise ValueError where a value of a line is of another kind than what is shown of it."""
+    texts: list[Any] = [duel.problem.id, duel.problem.prompt, duel.problem.answer or "", duel.shown or ""]
+    numbers: list[Any] = [duel.step, duel.index, duel.opponent or 0]
+    for entry in (duel.draft, duel.challenge):
+        if entry is not None:
+            rollout, verdict = entry.rollout, entry.verdict
+            texts += [
+                rollout.text,
+                rollout.policy,
+                rollout.finish_reason,
+                verdict.detail or "",
+                verdict.reason,
+            ]
+            numbers += [rollout.length, rollout.version, rollout.prompt_length or 0]
+            numbers += [entry.reward, entry.advantage or 0, verdict.seconds or 0]
+            dict(entry.terms or {})
+    if not all(isinstance(text, str) for text in texts) or not all(
+        isinstance(number, int | float) for number in numbers
+    ):
+        raise ValueError("a value of another kind")
 
 
 BROKEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
@@ -153,6 +181,9 @@ class Opened:
     def sources(self) -> dict[str, Source]:
         """The sources by name, the training first. Read anew each time: an evaluation may have begun."""
         found: list[Source] = []
+        for path in self.run.duels().files():
+            if path.is_symlink() or path.exists():  # not one that was removed meanwhile
+                refuse_unless_file(path)
         # A copy without its duels has nothing to list; a run that is going may have none yet.
         if self.trained and (self.run.duels().files() or not self.run.finished()):
             found.append(

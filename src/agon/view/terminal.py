@@ -138,7 +138,8 @@ def _entry(title: str, side: Plain, evaluated: bool, private: bool) -> Iterator[
     if not evaluated:
         terms = ", ".join(f"{name} {value:+g}" for name, value in (side["terms"] or {}).items())
         head.append(plain(f", reward {side['reward']:g}" + (f" ({terms})" if terms else "")))
-        head.append(f", advantage {side['advantage']:+.3f}, version {side['version']}")
+        worth = "unknown" if side["advantage"] is None else f"{side['advantage']:+.3f}"
+        head.append(f", advantage {worth}, version {side['version']}")
     yield head
     if side["detail"]:
         yield Padding(Text(plain(side["detail"]), style="dim"), (0, 0, 0, 2))
