@@ -231,6 +231,7 @@ def test_only_rows_that_are_kept_are_scored(old_game: Round, monkeypatch: pytest
     ("options", "why"),
     [
         ({"micro_batch_tokens": 100, "loss_type": "bnpo"}, "averages over micro-batches"),
+        ({"micro_batch_tokens": 100, "method": "coop-pooled"}, "never tried with method coop-pooled"),
         ({"both_policies_at_once": True, "top_entropy_quantile": 0.5}, "one micro-batch at a time"),
         (
             {"micro_batch_tokens": 100, "gradient_accumulation_steps": 4, "steps_per_generation": 6},
