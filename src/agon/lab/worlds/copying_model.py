@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from agon.printing import say
+
 COOP, AGON = 0.0, 1.0  # weight of the conversion bonus
 
 
@@ -126,8 +128,8 @@ def _share(logit: float) -> float:
 
 if __name__ == "__main__":
     for p in (0.5, 0.6, 0.8):
-        print(
+        say(
             f"\np = {p}: coop works it out from q > {threshold(p, COOP):.2f}, agon from q > {threshold(p):.2f}"
         )
-        print("accuracy after training, coop / agon\n")
-        print(draw_map(p, (0.3, 0.4, 0.5, 0.55, 0.7), (0.0, 0.012, 0.024, 0.048, 0.096)), flush=True)
+        say("accuracy after training, coop / agon\n")
+        say(draw_map(p, (0.3, 0.4, 0.5, 0.55, 0.7), (0.0, 0.012, 0.024, 0.048, 0.096)), flush=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from agon.game.methods import METHODS
 from agon.lab.worlds.play import contrasts
+from agon.printing import say
 
 again = METHODS["coop"]
 ONE, OTHER = "coop", "coop-again"
@@ -54,4 +55,4 @@ if __name__ == "__main__":
     for spread in (0.0, 0.05):
         rates = false_claims(200, spread=spread)
         said = ", ".join(f"{name} {100 * rate:.1f}%" for name, rate in rates.items())
-        print(f"runs that deviate by {100 * spread:g} points: called different at 5%: {said}", flush=True)
+        say(f"runs that deviate by {100 * spread:g} points: called different at 5%: {said}", flush=True)
