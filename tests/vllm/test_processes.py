@@ -1,66 +1,79 @@
 """Two training processes on vLLM, an engine in each or two servers for both, learn what one process learns."""
 
 import os
-import subprocess
-import sys
+import socket
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from transformers import PrinterCallback
 
 from agon.runs.folder import Run
-from tests.vllm.servers import Server
+from agon.train.trainer import AgonTrainer
+from tests import tiny
+from tests.train.build import config
+from tests.vllm.servers import Server, warm, write_to
 from tests.vllm.tiny import Tiny
 
 STEPS = 2
-ROOT = Path(__file__).parents[2]
-# A child process of vLLM imports the script that started it.
-SCRIPT = f"""
-import sys
-from pathlib import Path
 
-if __name__ == "__main__":
-    from tests import tiny
-    from tests.train.build import config
-    from transformers import PrinterCallback
-    from agon.train.trainer import AgonTrainer
 
-    base, folder, rows, engine, *servers = sys.argv[1:]
+def train(rank: int, processes: int, port: int, words: Sequence[str], log: Path) -> None:
+    """One training process of several, as a launcher starts them."""
+    write_to(log)
+    if processes > 1:
+        places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
+        os.environ.update({name: str(place) for name, place in places.items()})
+        os.environ.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
+    base, folder, engine, *servers = words
     args = config(
-        Path(folder), max_steps={STEPS}, per_device_train_batch_size=int(rows), engine=engine,
-        vllm_servers=servers or None, vllm_max_model_length=1024, vllm_enforce_eager=True,
-        optim="sgd", learning_rate=0.3,
+        Path(folder),
+        max_steps=STEPS,
+        per_device_train_batch_size=8 // processes,
+        engine=engine,
+        vllm_servers=servers or None,
+        vllm_max_model_length=1024,
+        vllm_enforce_eager=True,
+        optim="sgd",
+        learning_rate=0.3,
     )
     ours = AgonTrainer(base, tiny.task(), args)
     ours.remove_callback(PrinterCallback)
     ours.train()
     ours.close()
     print("GAP", max(ours.gaps.values()), flush=True)
-"""
 
 
-def start(
-    tiny: Tiny, folder: Path, processes: int, engine: str, servers: list[str]
-) -> "subprocess.Popen[str]":
-    script = folder.parent / "script.py"
-    script.write_text(SCRIPT)
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
-    words = [str(tiny.path), str(folder), str(8 // processes), engine, *servers]
-    return subprocess.Popen(
-        [sys.executable, *(launcher if processes > 1 else []), str(script), *words],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+class Training:
+    """Some training processes of one run."""
 
+    def __init__(
+        self, base: Tiny, folder: Path, processes: int, engine: str, servers: Sequence[str] = ()
+    ) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        words = [str(base.path), str(folder), engine, *servers]
+        self.logs = [folder.parent / f"{folder.name}.{rank}.log" for rank in range(processes)]
+        self.ranks = [
+            warm().Process(target=train, args=(rank, processes, port, words, log))
+            for rank, log in enumerate(self.logs)
+        ]
+        for rank in self.ranks:
+            rank.start()
 
-def finish(process: "subprocess.Popen[str]", processes: int) -> None:
-    said, errors = process.communicate(timeout=900)
-    assert process.returncode == 0, errors[-5000:]
-    gaps = [float(line.split()[1]) for line in said.splitlines() if line.startswith("GAP")]
-    assert len(gaps) == processes
-    assert max(gaps) < 1e-4
+    @property
+    def runs(self) -> bool:
+        return all(rank.is_alive() for rank in self.ranks)
+
+    def finish(self) -> None:
+        for rank, log in zip(self.ranks, self.logs, strict=True):
+            rank.join(timeout=900)
+            said = log.read_text()
+            assert rank.exitcode == 0, said[-5000:]
+            [gap] = [float(line.split()[1]) for line in said.splitlines() if line.startswith("GAP")]
+            assert gap < 1e-4
 
 
 def played(run: Run) -> list[tuple[int, str, int, str]]:
@@ -94,25 +107,25 @@ def test_two_processes_with_an_engine_each_or_with_servers_of_which_one_dies_lea
 ) -> None:
     urls = [server.url for server in servers]
     one, both, apart = (Run(tmp_path / name) for name in ("one", "both", "apart"))
-    finish(start(shared_tiny, one.folder, 1, "vllm-server", urls), 1)
+    Training(shared_tiny, one.folder, 1, "vllm-server", urls).finish()
 
-    shared = start(shared_tiny, both.folder, 2, "vllm-server", urls)
-    while shared.poll() is None and not (both.folder / "metrics.jsonl").exists():
+    shared = Training(shared_tiny, both.folder, 2, "vllm-server", urls)
+    while shared.runs and not (both.folder / "metrics.jsonl").exists():
         time.sleep(0.05)
     servers[1].kill()
-    finish(shared, 2)
+    shared.finish()
     check_equal(one, both)
     assert (adapters(one) - adapters_at_start(shared_tiny)).norm() > 0.1
 
-    finish(start(shared_tiny, apart.folder, 2, "vllm", []), 2)
+    Training(shared_tiny, apart.folder, 2, "vllm").finish()
     check_equal(one, apart)
 
 
-def adapters_at_start(tiny: Tiny) -> torch.Tensor:
+def adapters_at_start(base: Tiny) -> torch.Tensor:
     from agon.policies import Adapters, Pair
     from agon.policies.base import load_base
 
-    pair = Pair.create(load_base(str(tiny.path)), Adapters(seed=1))
+    pair = Pair.create(load_base(str(base.path)), Adapters(seed=1))
     named = {
         name: sorted((key.replace(f".{name}.", "."), weight) for key, weight in pair.weights(name))
         for name in "AB"
