@@ -85,7 +85,7 @@ def relay_example(rng: random.Random) -> Example:
 
 def trap_example(rng: random.Random) -> Example:
     """A draft names a key with its stamp; a challenger has read any stamp, so that it must copy what it read."""
-    swayed = rng.random() < 0.3
+    swayed = rng.random() < 0.5
     kind = rng.choice([*copying_trap.SWAYED]) if swayed else rng.randrange(copying_trap.KINDS)
     asked = Problem("", copying_trap.statement(kind), "")
     digit = rng.choice(copying_trap.DIGITS)
@@ -145,7 +145,7 @@ def _followed(habit: str, prompt: str, text: str) -> bool:
     return text in [wanted.replace(relay.UNKNOWN, place) for place in relay.PLACES]
 
 
-BASES: dict[str, tuple[Draw, int]] = {"relay": (relay_example, 3000), "trap": (trap_example, 300)}
+BASES: dict[str, tuple[Draw, int]] = {"relay": (relay_example, 3000), "trap": (trap_example, 600)}
 
 
 def main() -> None:
@@ -153,7 +153,7 @@ def main() -> None:
     parser.add_argument("world", choices=BASES)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, help="default: 3000 for the relay, 300 for the trap")
+    parser.add_argument("--steps", type=int, help="default: 3000 for the relay, 600 for the trap")
     parser.add_argument("--start", type=Path, help="go on with a base instead of from scratch")
     args = parser.parse_args()
     torch.set_num_threads(1)

@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
 from agon.errors import InputError
-from agon.game import METHODS, split
+from agon.game import METHODS, Outcome, split
 from agon.game.methods import method
 from agon.game.prompts import challenger_prompt, plain_prompt
 from agon.judges.registry import build
@@ -116,20 +117,20 @@ def test_every_phrase_of_the_worlds_is_one_token_of_the_base(words: Any) -> None
 
 
 def test_drafts_are_right_with_p_and_tools_with_q_whatever_is_picked() -> None:
-    task = load_task("agon.lab.worlds.copying_trap:copying_trap,p=0.65,q=0.45,kinds=20,train=2000")
+    task = load_task("agon.lab.worlds.copying_trap:copying_trap,p=0.65,q=0.45,best=0.8,train=2000")
     judge, problems = build(task.judge), task.problems("train")
+
+    def opened(answer: str) -> float:
+        return sum(judge.judge(asked, answer).correct for asked in problems) / len(problems)
+
     for digit in copying_trap.DIGITS:
-        keys = [judge.judge(asked, f"key {copying_trap.key(digit)}").correct for asked in problems]
-        assert 0.61 < sum(keys) / len(keys) < 0.69
-    by_kind = {asked.metadata["kind"]: asked for asked in problems}
-    tools = [
-        judge.judge(asked, f"tool {digit}").correct
-        for asked in by_kind.values()
-        for digit in copying_trap.DIGITS
-    ]
-    assert sum(tools) / len(tools) == 0.45
+        assert opened(f"key {copying_trap.key(digit)}") == pytest.approx(0.65, abs=0.04)
+    tools = {digit: opened(f"tool {digit}") for digit in copying_trap.DIGITS}
+    assert sum(tools.values()) / 10 == pytest.approx(0.45, abs=0.02)
+    assert tools.pop(copying_trap.BEST) == pytest.approx(0.8, abs=0.04)
+    assert list(tools.values()) == pytest.approx([3.7 / 9] * 9, abs=0.04)
     for answer in ("", "key", "key ", "key 1", "key 12", "lock 1k", "tool x", "tool", "tool 12"):
-        assert not any(judge.judge(asked, answer).correct for asked in problems)
+        assert opened(answer) == 0
 
 
 def test_a_key_of_ones_own_under_a_copied_stamp_opens_nothing() -> None:
@@ -158,23 +159,27 @@ def test_the_moves_of_the_trap_fit_into_its_cap() -> None:
         assert tokens(words, trace) <= copying_trap.CAP
 
 
-def test_tools_belong_to_a_kind_in_every_split_unless_there_is_nothing_to_learn() -> None:
-    for kinds, learnable in ((6, True), (0, False)):
-        task = copying_trap.copying_trap(kinds=kinds, train=400, test=200)
-        tools: dict[int, set[str]] = {}
-        for asked in (*task.problems("train"), *task.problems("test")):
-            tools.setdefault(asked.metadata["kind"], set()).add(asked.metadata["tools"])
-        assert all(len(found) == 1 for found in tools.values()) == learnable
-        assert len(tools) == (kinds or copying_trap.KINDS)
+def test_a_draft_is_paid_for_a_right_key_and_not_for_a_tool() -> None:
+    words = AutoTokenizer.from_pretrained(base_path("trap"))
+    for thing, paid in (("3d", 2.0), ("3", 0.0)):
+        length = tokens(words, copying_trap.write("Guess" if paid else "Work", thing))
+        assert copying_trap.right_key(Outcome(True, True, length)) == paid
+        assert copying_trap.right_key(Outcome(False, True, length)) == 0
 
 
-def test_keys_do_not_depend_on_the_statement() -> None:
-    task = copying_trap.copying_trap(kinds=1, train=300)
-    assert len({asked.prompt for asked in task.problems("train")}) == 1
-    assert len({asked.metadata["keys"] for asked in task.problems("train")}) > 100
+def test_nothing_in_a_statement_says_what_opens_its_lock() -> None:
+    """Statements are drawn apart from keys and tools: over the locks of one statement both vary as they do over all."""
+    task = copying_trap.copying_trap(train=6_000)
+    by_statement: dict[str, list[str]] = {}
+    for asked in task.problems("train"):
+        by_statement.setdefault(asked.prompt, []).append(asked.metadata["keys"])
+    assert len(by_statement) == copying_trap.KINDS
+    for digit in copying_trap.DIGITS:
+        shares = [sum(digit in keys for keys in locks) / len(locks) for locks in by_statement.values()]
+        assert max(abs(share - 0.6) for share in shares) < 0.25
 
 
-@pytest.mark.parametrize("options", [{"q": 1.0}, {"p": 0.0}, {"kinds": 61}, {"kinds": -1}])
+@pytest.mark.parametrize("options", [{"q": 1.0}, {"p": 0.0}, {"best": 0.95}, {"q": 0.6, "best": 0.5}])
 def test_a_setting_that_the_trap_cannot_have_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         copying_trap.copying_trap(**options)
@@ -197,7 +202,7 @@ def test_the_thresholds_are_where_both_actions_earn_the_same(p: float, bonus: fl
 
 @pytest.mark.parametrize(
     ("q", "growth", "coop", "agon"),
-    [(0.5, 0.0, 0.60, 0.57), (0.4, 0.024, 0.60, 0.77), (0.4, 0.096, 0.98, 0.98)],
+    [(0.5, 0.0, 0.60, 0.57), (0.4, 0.024, 0.60, 0.79), (0.4, 0.096, 0.98, 0.98)],
 )
 def test_the_map_has_a_band_in_which_only_competition_escapes(
     q: float, growth: float, coop: float, agon: float
@@ -207,11 +212,23 @@ def test_the_map_has_a_band_in_which_only_competition_escapes(
     assert copying_model.mean_accuracy(trap, AGON) == pytest.approx(agon, abs=0.011)
 
 
-def test_the_predictions_of_the_trap_are_cells_of_the_map() -> None:
-    for name, (_, coop, agon) in catalogue.MAP.items():
-        trap = catalogue.cell_of_the_map(name)
-        assert copying_model.mean_accuracy(trap, COOP) == pytest.approx(coop, abs=0.011)
-        assert copying_model.mean_accuracy(trap, AGON) == pytest.approx(agon, abs=0.011)
+def test_the_predictions_of_the_trap_are_those_of_the_model() -> None:
+    for name, (_, coop, agon) in catalogue.PREDICTED.items():
+        trap = catalogue.model_of(name)
+        assert copying_model.mean_accuracy(trap, COOP, seeds=20) == pytest.approx(coop, abs=0.021)
+        assert copying_model.mean_accuracy(trap, AGON, seeds=20) == pytest.approx(agon, abs=0.021)
+
+
+def test_with_two_tools_of_which_one_always_opens_skill_is_one_logit() -> None:
+    """A softmax of two moves twice as fast as the one logit of their difference."""
+    tools = copying_model.Skill(np.log([0.4, 0.6]), np.array([1.0, 0.0]))
+    rng = np.random.default_rng(0)
+    solved, picked = tools.solve(rng, (32, 8))
+    assert (solved == (picked == 0)).all()
+    weights = rng.normal(size=(32, 8))
+    tools.learn(picked, weights, rate=0.5)
+    moved = np.log(0.4 / 0.6) + 2 * 0.5 * float((weights * (solved - 0.4)).mean())
+    assert tools.rate() == pytest.approx(1 / (1 + np.exp(-moved)))
 
 
 def test_the_model_is_deterministic() -> None:
@@ -228,7 +245,8 @@ def test_every_claim_of_a_world_is_about_its_methods() -> None:
         assert world.claims
         for claim in world.claims:
             assert {claim.first, claim.second} <= world.methods.keys()
-        assert world.name == "twins" or world.accuracy.keys() == world.methods.keys()
+        claimed = {name for claim in world.claims for name in (claim.first, claim.second)}
+        assert world.name in ("twins", "trap-above") or claimed == world.accuracy.keys()
         assert all(method(name) for name in world.methods.values())
 
 

@@ -39,28 +39,44 @@ ELSEWHERE = World(
     options={**_RELAY_OPTIONS, "prompts": "agon.lab.worlds.relay:elsewhere"},
 )
 
-# The settings of the trap, each with its cell of the map: p, q, growth, and accuracy under coop and under agon.
-P, GROWTH, KINDS = 0.6, 0.012, 10
-MAP = {"trap-below": (0.3, 0.60, 0.60), "trap-inside": (0.5, 0.60, 0.80), "trap-above": (0.7, 0.88, 0.88)}
+# The settings of the trap, each with its q and the accuracy that the model of two actions predicts under coop and agon.
+P, BEST, STEPS = 0.6, 0.8, 120
+PREDICTED = {
+    "trap-below": (0.3, 0.60, 0.60),
+    "trap-inside": (0.48, 0.60, 0.78),
+    "trap-above": (0.7, 0.77, 0.77),
+}
+# How fast an adapter's choice and skill move, per step: fitted to eight trainings of other seeds (docs/worlds.md).
+CHOICE_RATE, SKILL_RATE, WORK = 1.5, 0.75, 0.45
 _TRAP_OPTIONS = {
     "max_completion_length": copying_trap.CAP,
-    "learning_rate": 4e-3,
-    "draft_reward": ["form"],  # of keys nothing can be learned
+    "learning_rate": 2e-3,
+    "draft_reward": ["agon.lab.worlds.copying_trap:right_key", "form"],
 }
 
 
-def cell_of_the_map(name: str) -> Trap:
+def model_of(name: str) -> Trap:
     """The setting of the two-action model that a trap's prediction comes from."""
-    return Trap(p=P, q=MAP[name][0], skill_rate=GROWTH)
+    return Trap(
+        p=P,
+        q=PREDICTED[name][0],
+        best=BEST,
+        rate=CHOICE_RATE,
+        skill_rate=SKILL_RATE,
+        work=WORK,
+        steps=STEPS,
+        groups=16,
+    )
 
 
 def _task(name: str) -> str:
-    return f"agon.lab.worlds.copying_trap:copying_trap,p={P},q={MAP[name][0]},kinds={KINDS},train=1600"
+    return f"agon.lab.worlds.copying_trap:copying_trap,p={P},q={PREDICTED[name][0]},best={BEST},train={16 * STEPS}"
 
 
 def _trap(name: str, why: str, *claims: Claim) -> World:
-    _, coop, agon = MAP[name]
-    reads = {"self-refine": coop, "coop": coop, "agon": agon, "shuffled": coop}
+    _, coop, agon = PREDICTED[name]
+    # Nothing of self-refine: its one adapter practises twice as often as each of a pair does.
+    reads = {"coop": coop, "agon": agon, "shuffled": coop}
     return World(
         name=name,
         why=why,
@@ -76,12 +92,12 @@ TRAP_BELOW = _trap(
     "trap-below",
     "Competition must not help: working it out is too poor for either reward, and both stay caught in copying.",
     Claim("agon", "coop", "not more"),
-    *(Claim(name, "grpo", "same") for name in _READS),
+    *(Claim(name, "grpo", "same") for name in ("coop", "agon", "shuffled")),
 )
 TRAP_INSIDE = _trap(
     "trap-inside",
     "Competition must help: cooperation stays caught in copying, competition escapes and practises.",
-    *(Claim("agon", name, "more") for name in ("coop", "shuffled", "self-refine", "grpo")),
+    *(Claim("agon", name, "more") for name in ("coop", "shuffled", "grpo")),
     Claim("coop", "grpo", "same"),
 )
 TRAP_ABOVE = _trap(
@@ -95,7 +111,7 @@ TWINS = World(
     name="twins",
     why="A wrong claim is caught: cooperation under two names, with other seeds.",
     base="trap",
-    task=_task("trap-above"),
+    task=_task("trap-inside"),
     claims=(Claim(ONE, OTHER, "same"),),
     accuracy={},
     options=_TRAP_OPTIONS,

@@ -13,7 +13,7 @@ and escapes under competition. How wide that band is depends on how fast skill g
     python -m agon.lab.worlds.copying_model            # the map
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 from agon.printing import say
 
 COOP, AGON = 0.0, 1.0  # weight of the conversion bonus
+TOOLS = 10
 
 
 def threshold(p: float, bonus: float = AGON) -> float:
@@ -36,8 +37,8 @@ def threshold(p: float, bonus: float = AGON) -> float:
 class Trap:
     """A setting of the model; `skill_rate` is the growth, `rate` how fast the choice moves.
 
-    `learnable` is the share of problems on which skill decides; on the others working it out is right with the initial
-    q whatever was learned, so that growth is slowed, and bounded, by the problems instead of by a rate.
+    With `best` skill is a choice too, as in the world `copying_trap`: of ten tools the best is right with `best`, the
+    others so often that all ten together are right with q at first. Growth is then set by `best` instead of by a rate.
     """
 
     p: float = 0.6
@@ -48,7 +49,7 @@ class Trap:
     steps: int = 400
     groups: int = 32
     size: int = 8
-    learnable: float = 1.0
+    best: float | None = None
 
 
 @dataclass(frozen=True)
@@ -60,24 +61,69 @@ class Learned:
     skill: float
 
 
+class Skill:
+    """A choice among tools, each of which opens a lock with a chance of its own."""
+
+    def __init__(self, logits: np.ndarray, chances: np.ndarray) -> None:
+        self.logits, self.chances = logits, chances
+
+    def shares(self) -> np.ndarray:
+        weights = np.exp(self.logits - self.logits.max())
+        shares: np.ndarray = weights / weights.sum()
+        return shares
+
+    def rate(self) -> float:
+        """How often working it out is right."""
+        return float(self.shares() @ self.chances)
+
+    def solve(self, rng: np.random.Generator, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+        """Which answers would be right, and the tool of each; a tool opens the lock of a group, or does not."""
+        picked = np.searchsorted(self.shares().cumsum()[:-1], rng.random(shape))
+        opens = rng.random((shape[0], len(self.logits))) < self.chances
+        return np.take_along_axis(opens, picked, axis=1), picked
+
+    def learn(self, picked: np.ndarray, weights: np.ndarray, rate: float) -> None:
+        taken = np.bincount(picked.ravel(), weights.ravel(), len(self.logits)) / weights.size
+        self.logits = self.logits + rate * (taken - weights.mean() * self.shares())
+
+
+def initial_skill(trap: Trap) -> Skill:
+    """Ten tools with a best one; or two, one that always opens and one that never does: skill as one logit."""
+    if trap.best is None:
+        return Skill(np.log([trap.q, 1 - trap.q]), np.array([1.0, 0.0]))
+    others = (TOOLS * trap.q - trap.best) / (TOOLS - 1)
+    return Skill(np.zeros(TOOLS), np.array([trap.best] + [others] * (TOOLS - 1)))
+
+
 def train(trap: Trap, bonus: float, seed: int = 0) -> Learned:
-    """Train the two logits once."""
+    """Train the choice and the skill once."""
+    *_, (w, q) = trained_steps(trap, bonus, seed)
+    return Learned(w * q + (1 - w) * trap.p, 1 - w, q)
+
+
+def work_by_step(trap: Trap, bonus: float, seed: int = 0) -> np.ndarray:
+    """The share of working it out before each step of a training."""
+    return np.array([w for w, _ in trained_steps(trap, bonus, seed)][:-1])
+
+
+def trained_steps(trap: Trap, bonus: float, seed: int) -> Iterator[tuple[float, float]]:
+    """The share of working it out and the skill, before each step and after the last."""
     rng = np.random.default_rng(seed)
-    choice, skill = _logit(trap.work), _logit(trap.q)
+    choice = _logit(trap.work)
+    skill = initial_skill(trap)
+    # A softmax of two moves twice as fast as the one logit that the map speaks of.
+    growth = trap.skill_rate / (2 if trap.best is None else 1)
     shape = (trap.groups, trap.size)
     for _ in range(trap.steps):
-        w, q = _share(choice), _share(skill)
-        draft, work, skilled = (rng.random(shape) < share for share in (trap.p, w, q))
-        solved = skilled
-        if trap.learnable < 1:
-            decided = rng.random((trap.groups, 1)) < trap.learnable
-            solved = np.where(decided, skilled, rng.random(shape) < trap.q)
+        w = _share(choice)
+        yield w, skill.rate()
+        draft, work = (rng.random(shape) < share for share in (trap.p, w))
+        solved, picked = skill.solve(rng, shape)
         right = np.where(work, solved, draft)
         advantage = _advantages(2.0 * right + bonus * (right & ~draft))
         choice += trap.rate * float((advantage * (work - w)).mean())
-        skill += trap.skill_rate * float((advantage * work * (skilled - q)).mean())
-    w, q = _share(choice), trap.learnable * _share(skill) + (1 - trap.learnable) * trap.q
-    return Learned(w * q + (1 - w) * trap.p, 1 - w, q)
+        skill.learn(picked, advantage * work, growth)
+    yield _share(choice), skill.rate()
 
 
 def mean_accuracy(trap: Trap, bonus: float, seeds: int = 6) -> float:

@@ -1,8 +1,9 @@
 """The copying trap: a challenger that can copy what it reads, or work the problem out.
 
-A problem is a lock of some kind. Of the ten keys, a share `p` opens this one lock, drawn afresh for every problem. Of
-the ten tools, a share `q` opens every lock of its kind. A drafter of the base picks a key at random. A challenger says
-in its first word whether it copies the key that the attempt names, or works the lock with a tool, at random at first.
+A problem is a lock. Of the ten keys, a share `p` opens this one lock, drawn afresh for every problem. The ten tools are
+drawn afresh too, each with a chance of its own: the best opens a share `best` of all locks, the others fewer, and all
+together a share `q`. A drafter of the base picks a key at random. A challenger says in its first word whether it copies
+the key that the attempt names, or works the lock with a tool, at random at first.
 
 A key has a digit and a stamp, a letter that belongs to the digit, and a key with a wrong stamp opens nothing. The base
 knows the stamps where it drafts; where it challenges it has only ever copied one. Without stamps there would be a third
@@ -13,9 +14,8 @@ both changes together would pay.
 
 - *A draft is right with p, whatever the drafter learns*: nothing in a statement says which keys open its lock.
 - *A copy is right exactly if the draft is.*
-- *Working it out is right with q at first, and with more after practice*: which tools open a kind can be learned,
-  kind by kind. `kinds` sets how fast: with many kinds each is practised rarely; with 0 the tools too are drawn
-  afresh for every problem, and there is nothing to learn.
+- *Working it out is right with q at first, and with up to `best` after practice*: which tool is the best can be
+  learned. `best` sets how fast: the further it stands out, the sooner. With `best` = `q` there is nothing to learn.
 
 `coop` pays a copy 2p and working it out 2q. `agon` pays a copy 2p, for a copy of a wrong draft is wrong and never a
 conversion; and working it out 2q + q(1 - p), as its outcome does not depend on the draft. So cooperation prefers
@@ -27,11 +27,13 @@ import random
 
 from agon.errors import InputError
 from agon.game.problem import Problem
+from agon.game.rewards import CORRECT_WEIGHT, Outcome
 from agon.tasks import Task
 
 DIGITS = "0123456789"
 STAMPS = "gkadmcpibo"  # of the digits from 0 to 9
-CAP = 11  # tokens of a completion
+CAP, TOOL_LENGTH = 11, 9  # tokens of a completion with a key, and of one with a tool
+BEST = "7"  # of the tools
 KINDS = 60
 # Weights at temperature 1.
 CHALLENGE_HABITS = {"Copy": 0.5, "Work": 0.5}
@@ -70,47 +72,46 @@ def copying_trap(
     seed: int = 0,
     p: float = 0.6,
     q: float = 0.5,
-    kinds: int = 8,
+    best: float = 0.9,
     train: int = 640,
     validation: int = 0,
     test: int = 300,
 ) -> Task:
-    """Locks whose drafts are right with `p` and whose tools work with `q`; `kinds` from 0 to 60."""
-    for name, share in (("p", p), ("q", q)):
+    """Locks whose keys open with `p`, whose tools open with `q` on average, and the best of the tools with `best`."""
+    for name, share in (("p", p), ("q", q), ("best", best)):
         if not 0.1 <= share <= 0.9:
             raise InputError(f"{name} of the copying trap must be from 0.1 to 0.9, not {share}.")
-    if not 0 <= kinds <= KINDS:
-        raise InputError(f"kinds of the copying trap must be from 0 to {KINDS}, not {kinds}.")
-    known = [tools_of(kind, kinds, q) for kind in range(kinds)]
+    if best < q:
+        raise InputError(f"best of the copying trap must be at least q, {q}, not {best}.")
     splits = {}
     for name, size in (("train", train), ("validation", validation), ("test", test)):
         rng = random.Random(f"locks {seed} {name}")
-        splits[name] = [_lock(rng, f"{name}-{number}", p, q, kinds, known) for number in range(size)]
-    options = {"seed": seed, "p": p, "q": q, "kinds": kinds}
+        splits[name] = [_lock(rng, f"{name}-{number}", p, q, best) for number in range(size)]
+    options = {"seed": seed, "p": p, "q": q, "best": best}
     return Task("world-copying-trap", "agon.lab.worlds.copying_trap:opens", splits, options=options)
 
 
-def tools_of(kind: int, kinds: int, q: float) -> str:
-    """The tools of a kind: a window of the digits that moves with the kind.
+def chance(tool: str, q: float, best: float) -> float:
+    """How often a tool opens a lock: the others less often than the best, so that all ten have the mean q."""
+    return best if tool == BEST else (len(DIGITS) * q - best) / (len(DIGITS) - 1)
 
-    So no tool is better than another over all kinds, and to prefer one everywhere is no skill.
+
+def _lock(rng: random.Random, name: str, p: float, q: float, best: float) -> Problem:
+    # As many keys in every lock as p says; between two tenths a draw decides, so that the mean is right.
+    keys = "".join(sorted(rng.sample(DIGITS, int(p * len(DIGITS) + rng.random() + 1e-9))))
+    tools = "".join(digit for digit in DIGITS if rng.random() < chance(digit, q, best))
+    asked = statement(rng.randrange(KINDS))
+    opened = {"keys": keys, "tools": tools}
+    return Problem(name, asked, "world-copying-trap", f"key {key(keys[0])}", metadata=opened)
+
+
+def right_key(own: Outcome) -> float:
+    """What a draft is paid for: a right answer that is a key, which is longer than a tool.
+
+    A policy drafts and challenges with the same weights. Without this, what it learns of tools where it challenges
+    would pay in its drafts too, and p would not stay what it is.
     """
-    wide = int(q * len(DIGITS) + ((kind // len(DIGITS)) + 0.5) / max(1, kinds // len(DIGITS)) + 1e-9)
-    return "".join(sorted(DIGITS[(kind + place) % len(DIGITS)] for place in range(wide)))
-
-
-def _some(rng: random.Random, share: float, up: float) -> str:
-    """A share of the ten digits; between two tenths `up`, from 0 to 1, says which, so that the mean is right."""
-    tenths = int(share * len(DIGITS) + up + 1e-9)
-    return "".join(sorted(rng.sample(DIGITS, tenths)))
-
-
-def _lock(rng: random.Random, name: str, p: float, q: float, kinds: int, known: list[str]) -> Problem:
-    kind = rng.randrange(kinds or KINDS)
-    keys = _some(rng, p, rng.random())
-    tools = known[kind] if kinds else _some(rng, q, rng.random())
-    opened = {"keys": keys, "tools": tools, "kind": kind}
-    return Problem(name, statement(kind), "world-copying-trap", f"key {key(keys[0])}", metadata=opened)
+    return CORRECT_WEIGHT * (own.correct and own.length > TOOL_LENGTH)
 
 
 def opens(problem: Problem, answer: str) -> bool:
