@@ -13,16 +13,16 @@ from tests.view.browser import chromium
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results" / "qwen2.5-coder-0.5b" / "page.html"
 OUT = ROOT / "docs" / "figures"
+WIDTH = 1280
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A part of the page, from a place in it, as wide and as high as it is shown."""
+    """A part of the page, from a place in it, as high as it is shown."""
 
     name: str
     section: str
     height: int
-    width: int = 1280
     dark: bool = False
 
 
@@ -36,13 +36,13 @@ def take(page: Path, out: Path) -> None:
     with chromium() as browser:
         for picture in PICTURES:
             scheme = {"name": "prefers-color-scheme", "value": "dark" if picture.dark else "light"}
-            metrics = {"width": picture.width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+            metrics = {"width": WIDTH, "height": 900, "deviceScaleFactor": 1, "mobile": False}
             browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
             browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
             browser.get(page.as_uri())
             where = f"document.getElementById({picture.section!r})" if picture.section else "document.body"
             top = browser.execute_script(f"return {where}.getBoundingClientRect().top + window.scrollY")
-            clip = {"x": 0, "y": top, "width": picture.width, "height": picture.height, "scale": 1}
+            clip = {"x": 0, "y": top, "width": WIDTH, "height": picture.height, "scale": 1}
             taken = browser.execute_cdp_cmd(
                 "Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip}
             )

@@ -100,7 +100,7 @@ def _main(words: list[str]) -> int:
             name = _one_line(error.filename or "a word")
             say(f"agon: '{name}' is too long for the name of a file.", file=sys.stderr)
             return 2
-        fault = machine_fault(error, evaluating=words[:1] == ["eval"])
+        fault = machine_fault(error, evaluating=words[:1] in (["eval"], ["warm"]))
         if fault:
             say(f"agon: {_one_line(fault)}.", file=sys.stderr)
             return 2

@@ -30,8 +30,13 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
         for thought in "abcdefg"
         for digit in "01"
     ]
-    words = SPECIAL + list("01 gkp?") + answers
-    inner = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>"))
+    return tokenizer_of([*"01 gkp?", *answers], TEMPLATE)
+
+
+def tokenizer_of(words: list[str], template: str) -> PreTrainedTokenizerFast:
+    """A token for each of the words; text is read character by character."""
+    every = [*SPECIAL, *words]
+    inner = Tokenizer(models.WordLevel({word: index for index, word in enumerate(every)}, unk_token="<unk>"))
     inner.pre_tokenizer = pre_tokenizers.Split(pattern="", behavior="isolated")
     inner.decoder = decoders.Fuse()
     tokenizer = PreTrainedTokenizerFast(
@@ -42,7 +47,7 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
         padding_side="left",
         additional_special_tokens=["<|im_start|>", "<|im_end|>"],
     )
-    tokenizer.chat_template = TEMPLATE
+    tokenizer.chat_template = template
     return tokenizer
 
 

@@ -130,6 +130,8 @@ def test_one_policy_needs_half_the_adapters_of_two() -> None:
 def test_checkpointing_and_smaller_batches_save_memory() -> None:
     model = MODELS["Qwen/Qwen3-0.6B"]
     assert activations(model, replace(LOAD, gradient_checkpointing=False)) > 3 * activations(model, LOAD)
+    by_tokens = replace(LOAD, micro_batch_tokens=4 * LOAD.per_device_train_batch_size * LOAD.length)
+    assert activations(model, by_tokens) > 3 * activations(model, LOAD)
     assert activations(model, replace(LOAD, per_device_train_batch_size=1)) < activations(model, LOAD) / 4
 
 

@@ -272,6 +272,22 @@ def test_what_else_differs_between_rates_is_named(runs: Path, tmp_path: Path) ->
     assert "Settings that differ besides the learning rate: lora_r." in page
 
 
+def test_rates_are_compared_only_between_runs_that_are_alike(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs, tmp_path / "runs")
+    change_config(tmp_path / "runs" / "grpo-s0-lr1e-3", model="other")
+    assert "\n## Learning rates\n" not in written(tmp_path / "runs")
+    shutil.copytree(runs / "grpo-s0-lr1e-3", tmp_path / "runs" / "same")
+    shutil.copytree(runs / "grpo-s0-lr3e-4", tmp_path / "runs" / "longer")
+    change_config(tmp_path / "runs" / "longer", model="other")
+    Run(tmp_path / "runs" / "longer").write_summary({"finished": True, "steps": 9, "seconds": 32.0})
+    page = written(tmp_path / "runs")
+    part = page.split("\n## Learning rates\n")[1].split("\n## ")[0]
+    assert re.findall(r"### (\w+) on bits", part) == ["model", "other"]
+    assert part.count("**Learning rates; validation: 8 problems") == 2
+    assert "grpo-s0-lr3e-4 - same" in part
+    assert "The rates are not compared. 'longer' and 'grpo-s0-lr1e-3' differ in their training budget" in part
+
+
 def test_transitions_of_both_directions_are_those_of_the_results(runs: Path, page: str) -> None:
     found = rows(page, "learning_rate 0.0003: bits test, what finals took over")
     directions = [(row[0], row[1]) for row in found]
@@ -326,6 +342,21 @@ def test_runs_of_different_budgets_are_not_put_into_one_table(runs: Path, tmp_pa
         "num_generations 8, learning_rate 0.0003",
         "num_generations 16, learning_rate 0.001",
     }
+
+
+def test_an_untrained_model_tested_on_other_problems_is_not_compared(
+    runs: Path, tmp_path: Path, base_and_problems: tuple[Path, Path]
+) -> None:
+    for name in ("controls", "grpo-s0-lr3e-4"):
+        shutil.copytree(runs / name, tmp_path / "runs" / name)
+    more = save_problems(tmp_path / "more.jsonl", count=12, validation=4)
+    own = [str(tmp_path / "runs" / "grpo-s0-lr3e-4"), "--no-controls"]
+    fewer = [str(base_and_problems[0]), "--limit", "4", "--max-tokens", "3", "--temperature", "0.9"]
+    fewer += ["--output", str(tmp_path / "runs" / "controls")]
+    for words in (own, fewer):
+        assert agon(["eval", *words, "--task", str(more), "--samples", "2"]) == 0
+    page = written(tmp_path / "runs")
+    assert "The runs are not compared. 'grpo-s0-lr3e-4' and 'controls' differ in their problems" in page
 
 
 @pytest.fixture
@@ -502,6 +533,15 @@ def test_a_sweep_is_reported_with_its_crashed_and_running_cells(runs: Path, tmp_
         "coop - grpo", "agon - grpo", "agon - coop",
     ]  # fmt: skip
     assert "methods:\n- grpo" in page
+    assert "\nagon report sweep --out report.html\n" in page
+
+
+def test_the_command_that_makes_the_page_again_has_the_options_of_the_page(runs: Path) -> None:
+    page = written(runs, "coop-s0-lr3e-4", title="Two words", duels=2, duels_of="test")
+    words = "--title 'Two words' --duels 2 --duels-of test"
+    assert f"\nagon report coop-s0-lr3e-4 {words} --out report.html\n" in page
+    assert Asked(copying=True, path="bits").words() == ["--copying", "--path", "bits"]
+    assert Asked().words() == []
 
 
 def test_a_sweep_whose_cells_had_other_budgets_says_so_and_compares_nothing(
@@ -519,6 +559,53 @@ def test_a_sweep_whose_cells_had_other_budgets_says_so_and_compares_nothing(
     assert "differ in their training budget: num\\_generations" in page
     assert "The budgets differ: problems 16 (`grpo-s0-lr3e-4`), 32 (`coop-s0-lr3e-4`)." in page
     assert "**Does exchange help? Cannot be said.**" in page
+
+
+def test_a_cell_without_a_whole_run_is_named(runs: Path, tmp_path: Path) -> None:
+    sweep = SweepFolder(tmp_path / "sweep")
+    cells = [Cell(name, "bits", name.split("-")[0], 0) for name in ("grpo-s0-lr3e-4", "coop-s0-lr3e-4")]
+    sweep.folder.mkdir()
+    sweep.write({}, cells)
+    for cell in cells:
+        shutil.copytree(runs / cell.name, sweep.folder / cell.name)
+        sweep.write_state(cell, CellState(DONE))
+    shutil.copytree(runs / "controls" / "bits-test", sweep.folder / "coop-s0-lr3e-4" / "bits-test")
+    (sweep.folder / "coop-s0-lr3e-4" / "config.yaml").unlink()
+    states = {row[0]: row[3] for row in rows(written(tmp_path, "sweep"), "Cells**")}
+    assert states == {"grpo-s0-lr3e-4": "done", "coop-s0-lr3e-4": "**failed**"}
+    change_config(sweep.folder / "grpo-s0-lr3e-4", num_generations=None)
+    with pytest.raises(InputError, match=r"config.yaml of '.*grpo-s0-lr3e-4' has no num_generations"):
+        written(tmp_path, "sweep")
+
+
+@pytest.mark.parametrize(
+    ("path", "changed", "sentence"),
+    [
+        ("coop-s0-lr3e-4/evaluations/bits-test/result.json", None, r"has no whole result \(task\)"),
+        ("grpo-s0-lr3e-4/evaluations/bits-validation/result.json", "engine", r"no whole result \(engine\)"),
+        ("controls/bits-test/result.json", "fingerprint", r"no whole result \(fingerprint\)"),
+    ],
+)
+def test_a_damaged_result_is_named(
+    path: str, changed: str | None, sentence: str, runs: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(runs, tmp_path / "runs")
+    place = tmp_path / "runs" / path
+    found = json.loads(place.read_text()) if changed else {}
+    found.pop(changed, None)
+    place.write_text(json.dumps(found))
+    with pytest.raises(InputError, match=sentence):
+        written(tmp_path / "runs")
+
+
+@pytest.mark.parametrize("line", ["{}", "[]", "7", "not JSON", '{"challenge": 1, "problem": 2, "draft": 3}'])
+def test_a_file_of_duels_with_a_broken_line_is_named(line: str, runs: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(runs / "coop-s0-lr3e-4", tmp_path / "coop")
+    log = Run(run).duels()
+    log.folder.mkdir(exist_ok=True)
+    (log.folder / "00000.jsonl").write_text(f"{line}\n")
+    with pytest.raises(InputError, match=r"00000.jsonl has a line that is no duel"):
+        log.last(9)
 
 
 def test_one_run_gives_the_same_page_with_what_one_run_has(runs: Path) -> None:
@@ -598,6 +685,9 @@ def test_verdicts_are_there_for_a_program(runs: Path, capsys: pytest.CaptureFixt
         (["."], "'.' holds no runs"),
         (["runs", "runs"], "Two runs are called 'agon-s0-lr3e-4'"),
         (["runs", "--out", "report.pdf"], "A report is written as .html, .md, .tex, not as 'report.pdf'"),
+        (["nothing", "--out", "report.pdf"], "A report is written as .html, .md, .tex, not as 'report.pdf'"),
+        (["runs", "--out", "file/report.html"], "file/report.html cannot be written, as a file is where"),
+        (["runs", "--out", "file/deeper/report.md"], "file/deeper/report.md cannot be written"),
     ],
 )
 def test_what_cannot_be_reported_is_refused_in_one_sentence(
@@ -605,6 +695,7 @@ def test_what_cannot_be_reported_is_refused_in_one_sentence(
 ) -> None:
     (tmp_path / "runs").symlink_to(runs)
     (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
     with inside(tmp_path / "empty" if words == ["."] else tmp_path):
         assert agon(["report", *words]) == 2
     said = capsys.readouterr().err

@@ -40,7 +40,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     challenge = make.entry("B", "5", "5", text=f"<think>{HOSTILE}</think>ok<answer>5</answer>")
     run.duels().write([replace(duel, draft=draft, shown=HOSTILE, challenge=challenge)])
     report = build_report([str(folder)], {})
-    (path,) = write_report(report, [folder / "report.html"])
+    path = folder / "report.html"
+    write_report(report, [path])
     return path
 
 

@@ -43,7 +43,13 @@ def test_the_same_the_other_way_is_a_no() -> None:
         ((3, 3), 0.2, "these runs", "not established over seeds", None),
         ((1, 1), None, "one seed", "seeds were not varied", "Seeds were not varied"),
         ((2, 1), None, "one seed", "too few seeds to test", "a single seed"),
-        ((3, 3), None, "these runs", "not established over seeds", "do not differ at all"),
+        (
+            (3, 3),
+            None,
+            "these runs",
+            "not established over seeds",
+            "the runs of each side do not differ at all",
+        ),
     ],
 )
 @pytest.mark.parametrize("sign", [1, -1])
@@ -127,3 +133,10 @@ def test_a_pair_is_tested_as_its_contrast() -> None:
     tested, plain = pair_difference("a", "b", one, other), contrast(one, other)
     assert (tested.difference, tested.interval, tested.p) == (plain.difference, plain.interval, plain.p)
     assert tested.p_holm == tested.p
+
+
+def test_two_arms_of_the_same_runs_are_not_called_runs_that_do_not_differ() -> None:
+    rng = np.random.default_rng(1)
+    final, alone = (rng.random((60, 3)) < rate for rate in (0.7, 0.4))
+    found = said(pair_difference("agon, after reading", "agon, alone", final, alone, (3, 3)))
+    assert "both sides come from the same runs" in found.sentences[-1]

@@ -18,7 +18,7 @@ from tests.train.test_oracle import LOSSES, Gradients, gradients, played, relati
 WAYS: dict[str, dict[str, Any]] = {
     "by tokens": {"micro_batch_tokens": 400},
     "both at once": {"both_policies_at_once": True, "per_device_train_batch_size": 24},
-    "both at once by tokens": {"both_policies_at_once": True, "micro_batch_tokens": 4000},
+    "both at once by tokens": {"both_policies_at_once": True, "micro_batch_tokens": 8000},
 }
 
 
@@ -164,6 +164,20 @@ def test_rows_are_cut_by_tokens_and_never_left_out() -> None:
     assert len(cut) > 4
     rows = [len(each["advantages"]) for each in cut]
     assert rows[0] > rows[-1], "many short rows, few long ones"
+
+
+def test_rows_that_are_too_short_to_pack_count_with_their_padding() -> None:
+    """Prompts and completions of 500 and 100 tokens, the one way round and the other: padded, a row is 1,000."""
+    short, long = torch.tensor([100, 500]).repeat(5), torch.tensor([500, 100]).repeat(5)
+    batch = {"advantages": torch.arange(10.0)}
+    for part, lengths in (("prompt", short), ("completion", long)):
+        mask = (torch.arange(500) < lengths[:, None]).long()
+        batch |= {f"{part}_ids": mask, f"{part}_mask": mask}
+    division = Division(micro_steps=1, windows=1, loss="grpo", tokens=6000, padding=False)
+    cut = batches_in(lay_out([Kept("draft", "A", 10, [])], [batch], division))
+    assert len(cut) > 1
+    for each in cut:
+        assert len(each["advantages"]) * 1000 <= 6000
 
 
 class Kept(Stream):

@@ -204,3 +204,18 @@ def test_gradients_of_fp16_are_unscaled_once(tmp_path: Path, monkeypatch: pytest
     ours.close()
     expected = plain._grad_norms
     assert norms == [pytest.approx(torch.tensor(list(expected.values())).norm().item(), rel=1e-5)]
+
+
+def test_a_step_of_fp16_without_a_row_leaves_its_scaler_something_to_check(tmp_path: Path) -> None:
+    """Torch's scaler refuses to step where no gradient was ever there."""
+    ours = trainer(tmp_path, max_steps=1)
+    ours.model.train()
+    optimizer = torch.optim.SGD(
+        [weight for weight in ours.model.parameters() if weight.requires_grad], lr=1.0
+    )
+    before = {key: weight.clone() for key, weight in ours.pair.weights("A")}
+    ours.accelerator.scaler = scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    scaler.scale(ours._loss_of_passes(ours.model, [])).backward()
+    scaler.step(optimizer)
+    assert all(torch.equal(weight, before[key]) for key, weight in ours.pair.weights("A"))
+    ours.close()

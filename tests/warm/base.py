@@ -5,15 +5,14 @@ import random
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from agon.engines.chat import Chat
 from agon.game.dialects import dialect
 from agon.game.problem import Problem
 from agon.warm.examples import SUMMARISE, Solution, summary_prompt
+from tests.evaluate.tiny import tokenizer_of
 
-SPECIAL = ["<pad>", "<eos>", "<unk>", "<|im_start|>", "<|im_end|>"]
 SENTENCES = ["Take the first part.", "Then the second.", "Compare both.", "Count the rest."]
 MARKS = ["<think>", "</think>", "<answer>", "</answer>"]
 ANSWERS = ["It is \\boxed{0}.", "It is \\boxed{1}.", "It is "]
@@ -24,22 +23,10 @@ TEMPLATE = (
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    words = [*SPECIAL, *"01pq.? \n"]
-    inner = Tokenizer(models.WordLevel({word: at for at, word in enumerate(words)}, unk_token="<unk>"))
-    inner.pre_tokenizer = pre_tokenizers.Split(pattern="", behavior="isolated")
-    inner.decoder = decoders.Fuse()
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=inner,
-        pad_token="<pad>",
-        eos_token="<eos>",
-        unk_token="<unk>",
-        padding_side="left",
-        additional_special_tokens=["<|im_start|>", "<|im_end|>"],
-    )
+    made = tokenizer_of([*"01pq.? \n"], TEMPLATE)
     # Prompts are long: their fixed sentences are single tokens.
     form = [part for text in SUMMARISE.values() for part in text.split("\n\n") if "{" not in part]
     made.add_tokens([*SENTENCES, *MARKS, *ANSWERS, *form, "This is a solution:"])
-    made.chat_template = TEMPLATE
     return made
 
 

@@ -11,7 +11,9 @@ from agon.cli import main
 from agon.engines.chat import pick_dialect
 from agon.game.transcript import split
 from agon.runs.folder import Run
-from tests.warm.base import save_base, save_problems
+from agon.warm.finetune import marked
+from agon.warm.request import WarmRequest
+from tests.warm.base import save_base, save_problems, tokenizer
 
 SIZE = ["--problems", "24", "--samples", "4", "--max-tokens", "24", "--limit", "16", "--judge", "exact"]
 TRAINING = ["--epochs", "6", "--batch", "8", "--learning-rate", "1e-2", "--rank", "8"]
@@ -142,3 +144,17 @@ def test_a_base_that_speaks_the_dialect_already_is_refused(
 def test_too_few_right_solutions_are_one_sentence(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words(place, "few"), "--problems", "1", "--samples", "2"]) == 2
     assert "sample more with --problems or --samples" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("template", ["\n\nhi {{ messages }}", "{% if x %}a{% endif %}\n"])
+def test_the_note_in_a_template_changes_nothing_that_it_renders(template: str) -> None:
+    request = WarmRequest("m", "t", "think")
+    noted = marked(template, request)
+    assert request.kind.opens in noted
+    said = [
+        tokenizer().apply_chat_template(
+            [{"role": "user", "content": "p"}], chat_template=each, tokenize=False
+        )
+        for each in (template, noted)
+    ]
+    assert said[0] == said[1]

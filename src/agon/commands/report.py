@@ -54,17 +54,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     with working("reading the runs"):
-        from agon.reports.page.build import Asked, build_report, write_report
+        from agon.reports.page.build import Asked, build_report, refuse_forms, write_report
         from agon.train.option_table import defaults
 
+        targets = arguments.out or ([] if arguments.json else [_target(arguments.places)])
+        refuse_forms(targets)
         asked = Asked(arguments.title, arguments.copying, arguments.duels, arguments.duels_of, arguments.path)
         report = build_report(arguments.places, defaults(), asked)
-        targets = arguments.out or ([] if arguments.json else [_target(arguments.places)])
-        written = write_report(report, targets)
+        write_report(report, targets)
     if arguments.json:
         say(json.dumps(report.record(), indent=2))
     else:
-        say("\n".join(str(path) for path in written if path in targets))
+        say("\n".join(map(str, targets)))
     return 0
 
 

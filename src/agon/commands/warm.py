@@ -99,7 +99,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     show_tables([warm_table(result)], arguments.form)
     if arguments.form is None:
+        # Which dialect of the package a model speaks is seen from its template; one of the user's own has to be named.
+        own = f" --dialect {request.dialect}" if ":" in request.dialect else ""
         say(
-            f"The model is in {result['output']}: agon train --model {result['output']} --task {request.task}"
+            f"The model is in {result['output']}: "
+            f"agon train --model {result['output']} --task {request.task}{own}"
         )
     return 0

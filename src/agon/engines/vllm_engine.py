@@ -204,7 +204,8 @@ class VllmEngine:
 
     def close(self) -> None:
         """End vLLM, which ends this process's group with the other training processes too: the last thing to do."""
-        if self._pending and not (self._child is not None and self._child.is_failed):
+        running = self._engine is not None and not (self._child is not None and self._child.is_failed)
+        if self._pending and running:
             self._engine.abort_request(list(self._pending))
         self._pending.clear()
         self._store.close()
@@ -214,7 +215,7 @@ class VllmEngine:
         if self._child is not None:
             self._child.shutdown()
         # vLLM frees the GPU when the last reference to it is gone.
-        del self._child, self._engine, self._llm
+        self._child = self._engine = self._llm = None
 
     def live(self) -> "LiveVllm":
         """The same engine and adapters, with tokens as they are drawn."""

@@ -70,6 +70,7 @@ class Workload:
     links: int = 2  # completions that wait for one another: a draft and its challenge
     longest_chain: int | None = None  # tokens of the longest draft with its challenge, where it is known
     readers: int = 1  # policies that learn from a rollout
+    micro_batch_tokens: int | None = None  # of a pass, instead of so many rows
     prompt_tokens: int = 400
     lora_r: int = 16
     gradient_checkpointing: bool = True
@@ -173,6 +174,8 @@ def activations(model: Architecture, work: Workload) -> int:
     or the tiles of the vocabulary, whichever is larger. Without checkpointing every layer is held.
     """
     rows, length = work.readers * work.per_device_train_batch_size, work.length
+    if work.micro_batch_tokens:
+        rows = min(work.round_rows, max(1, work.micro_batch_tokens // length))
     tokens = rows * length
     kept = model.layers * (2 * model.hidden + 25 * model.per_layer_input)
     layer = layer_bytes(model)

@@ -149,9 +149,13 @@ class Pair:
 
         `policies` has the shape [rows, 1], or [1, tokens] for rows that are laid one after another.
         """
+        self.prepare_rows().begin(policies)
+
+    def prepare_rows(self) -> MixedRows:
+        """What `activate_rows` works with; adapters that cannot be mixed are refused."""
         if self._mixed is None:
             self._mixed = MixedRows(self._layers, self.names)
-        self._mixed.begin(policies)
+        return self._mixed
 
     def end_rows(self) -> None:
         """Every row under the active policy again."""

@@ -49,10 +49,10 @@ def _arm(label: str, arm: str, figures: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def against_zero_shot(trained: Entrant, zero_shot: Entrant) -> str:
-    """A run's headline against the untrained base on the same problems, as a line of Markdown."""
+    """A run's headline against the untrained base on the same problems, in one line."""
     found = contrast(trained.correct, zero_shot.correct)
     return (
-        f"- {trained.name} {trained.arm} - zero-shot: {points(found.difference)} points {interval(found.interval)}, "
+        f"{trained.name} {trained.arm} - zero-shot: {points(found.difference)} points {interval(found.interval)}, "
         f"right only in the run/only in zero-shot: {found.only_first}/{found.only_second}, "
         f"{found.test} p {_equals(found.p)}"
     )

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from agon.errors import InputError
 from agon.game.duel import Duel
 from agon.runs.files import finite, keep_lines, whole_lines
 
@@ -42,8 +43,14 @@ class DuelLog:
 
     def last(self, count: int) -> list[Duel]:
         """The duels played last, at most so many, and none of an older file."""
-        lines = deque(whole_lines(self.files()[-1]) if self.files() else (), maxlen=count)
-        return [Duel.from_json(line) for line in lines]
+        files = self.files()
+        lines = deque(whole_lines(files[-1]) if files else (), maxlen=count)
+        try:
+            return [Duel.from_json(line) for line in lines]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{files[-1]} has a line that is no duel ({type(error).__name__}: {error}): restore it, or remove it."
+            ) from error
 
     def rewind(self, step: int) -> None:
         """Drop the duels of this step and later ones, and a line that was cut off."""

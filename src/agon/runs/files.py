@@ -20,7 +20,12 @@ def write_text(path: Path, text: str) -> None:
     """Replace a file in one step, making its folder if there is none."""
     if path.is_dir():
         raise InputError(f"{path} is a folder where a file is written: move it away.")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InputError(
+            f"{path} cannot be written, as a file is where its folder would be: choose another place."
+        ) from error
     fresh = path.with_name(path.name + ".new")
     fresh.write_text(text)
     sync_file(fresh)

@@ -16,6 +16,12 @@ from agon.runs.evaluations import EvaluationFolder, find_evaluations
 from agon.runs.folder import Run, is_run
 
 Line = dict[str, Any]
+# What a report reads of every result, whether or not it is compared.
+RESULT: dict[str, type] = {
+    **dict.fromkeys(("task", "model", "fingerprint", "engine"), str),
+    **dict.fromkeys(("n", "samples"), int),
+    **dict.fromkeys(("decoding", "arms"), dict),
+}
 
 
 @dataclass(frozen=True)
@@ -114,12 +120,21 @@ class Record:
         """The evaluations of a split by the name of their task, the run's own task first."""
         if split not in self._evaluations:
             found = self.run.evaluated(split) if self.trained else find_evaluations(self.folder, split)
-            self._evaluations[split] = {str(each.read_result()["task"]): each for each in found}
+            self._evaluations[split] = {_task_of(each): each for each in found}
         return self._evaluations[split]
 
     @cached_property
     def _evaluations(self) -> dict[str, dict[str, EvaluationFolder]]:
         return {}
+
+
+def _task_of(evaluation: EvaluationFolder) -> str:
+    """The task of an evaluation, whose result is refused if it lacks what a report reads of every one."""
+    result = evaluation.read_result()
+    for name, kind in RESULT.items():
+        if not isinstance(result.get(name), kind):
+            raise InputError(f"{evaluation.folder} has no whole result ({name}): evaluate again.")
+    return str(result["task"])
 
 
 def read_records(folder: Path) -> list[Record]:

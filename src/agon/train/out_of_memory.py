@@ -24,6 +24,10 @@ class RecoveringTrainer(GRPOTrainer):
     _again: Batch | None = None  # what the next micro-step is about, if it is not the first try
     _halved: bool = False
 
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        self._window_over, self._again = True, None  # an earlier training may have stopped within a step
+        return super().train(*args, **kwargs)
+
     def training_step(self, model: nn.Module, *args: Any, **kwargs: Any) -> torch.Tensor:
         if self._window_over:
             self._window, self._window_over = [], False

@@ -115,7 +115,12 @@ def use_packing(model: PreTrainedModel) -> bool:
 
 def worth_packing(mask: torch.Tensor) -> bool:
     """Whether the rows are long enough."""
-    return int(mask.sum()) >= LONG_ROWS * len(mask)
+    return long_enough(int(mask.sum()), len(mask))
+
+
+def long_enough(tokens: int, rows: int) -> bool:
+    """Whether rows with so many tokens in all are laid one after another where the model can."""
+    return tokens >= LONG_ROWS * rows
 
 
 @contextmanager

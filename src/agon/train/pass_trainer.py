@@ -36,6 +36,8 @@ class PassTrainer(GRPOTrainer):
         """Refuse what passes were not made for, before anything is sampled."""
         for refusal in pass_refusals(vars(self.args), self.accelerator.num_processes):
             raise InputError(refusal)
+        if self.args.both_policies_at_once:
+            self.pair.prepare_rows()
 
     def _lay_out_passes(self, streams: Sequence[Stream], batches: Sequence[Batch]) -> list[Batch]:
         steps = self.args.steps_per_generation
@@ -62,7 +64,13 @@ class PassTrainer(GRPOTrainer):
         return self._loss_of_pass(model, passes[-1]) + total
 
     def _no_loss(self) -> torch.Tensor:
-        """The loss of a micro-step that has no rows: nothing is computed for it."""
+        """The loss of a micro-step that has no rows: nothing is computed for it.
+
+        With fp16 it leaves gradients of zero, for a scaler that has seen none refuses to step.
+        """
+        if self.accelerator.scaler is not None:
+            _, weight = self.pair.weights(self.pair.names[0])[0]
+            return 0.0 * weight.sum()
         return torch.zeros((), device=self.accelerator.device, requires_grad=True)
 
     def _loss_of_pass(self, model: nn.Module, batches: Pass) -> torch.Tensor:

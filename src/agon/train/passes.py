@@ -18,6 +18,7 @@ from itertools import pairwise
 
 import torch
 
+from agon.train.packing import long_enough
 from agon.train.streams import Batch, RowCounts, Stream, count_rows, micro_batches
 
 # A pass: one micro-batch, or one of each stream, which the model then takes together.
@@ -34,7 +35,7 @@ class Division:
     tokens: int | None = None  # of a pass, padding counted
     rows: int = 1  # of a pass, where there is no budget of tokens
     together: bool = False
-    padding: bool = True  # whether rows of a pass are padded to one length
+    padding: bool = True  # whether long rows of a pass are padded to one length
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,9 @@ def _cut(rows: list[_Row], division: Division) -> list[list[_Row]]:
 def _fits(rows: Sequence[_Row], division: Division) -> bool:
     if division.tokens is None:
         return len(rows) <= division.rows
-    if not division.padding:
-        return sum(row.length for row in rows) <= division.tokens
+    total = sum(row.length for row in rows)
+    if not division.padding and long_enough(total, len(rows)):
+        return total <= division.tokens
     width = max(row.prompt for row in rows) + max(row.completion for row in rows)
     return len(rows) * width <= division.tokens
 

@@ -20,7 +20,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from accelerate.utils import gather_object
@@ -81,9 +81,6 @@ from agon.train.streams import (
     streams_of,
     with_values,
 )
-
-T = TypeVar("T")
-U = TypeVar("U")
 
 
 def paid(prompts: Sequence[str], reward: Sequence[float], **_: Any) -> list[float]:

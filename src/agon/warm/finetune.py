@@ -12,20 +12,19 @@ from typing import Any
 
 import torch
 from datasets import Dataset
-from peft import LoraConfig
 from transformers import AutoConfig, PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
 from agon.embedded import model_path
 from agon.engines.chat import Chat
-from agon.policies import target_modules
+from agon.policies import Adapters
 from agon.runs.files import sync_tree
 from agon.runs.settings import RunSettings
 from agon.warm.examples import Example
 from agon.warm.request import WarmRequest
 
 IGNORED = -100  # a label that no loss counts
-ROWS = 8  # of a micro-batch
+ROWS = 8  # of a micro-batch, at most
 
 
 def rows_of(examples: Sequence[Example], chat: Chat) -> list[dict[str, list[int]]]:
@@ -48,7 +47,7 @@ def finetune(settings: RunSettings, examples: Sequence[Example], chat: Chat, req
     """Train on the examples and write the model into the request's folder; returns the last loss."""
     cuda = torch.cuda.is_available()
     base = settings.load_base(torch.float32, device_map="auto" if cuda else None)
-    rows = min(ROWS, request.batch)
+    rows = max(size for size in range(1, ROWS + 1) if request.batch % size == 0)
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=UserWarning)
         trainer = SFTTrainer(
@@ -60,7 +59,7 @@ def finetune(settings: RunSettings, examples: Sequence[Example], chat: Chat, req
                 lr_scheduler_type="linear",
                 warmup_steps=0.1,
                 per_device_train_batch_size=rows,
-                gradient_accumulation_steps=max(1, request.batch // rows),
+                gradient_accumulation_steps=request.batch // rows,
                 gradient_checkpointing=cuda,
                 bf16=cuda and torch.cuda.is_bf16_supported(),
                 use_cpu=not cuda,
@@ -74,12 +73,7 @@ def finetune(settings: RunSettings, examples: Sequence[Example], chat: Chat, req
             ),
             train_dataset=Dataset.from_list(rows_of(examples, chat)),
             processing_class=chat.tokenizer,
-            peft_config=LoraConfig(
-                r=request.rank,
-                lora_alpha=2 * request.rank,
-                target_modules=target_modules(base.config),
-                task_type="CAUSAL_LM",
-            ),
+            peft_config=Adapters(rank=request.rank, alpha=2 * request.rank).lora(base.config),
         )
         trainer.remove_callback(PrinterCallback)
         trainer.train()
@@ -105,7 +99,8 @@ def _save(model: Any, chat: Chat, request: WarmRequest) -> None:
     finally:
         tokenizer.chat_template = template
     sync_tree(fresh)
-    # The configuration is what makes a folder a model: it comes last.
+    # The configuration is what makes a folder a model: an old one goes first, the new one comes last.
+    (request.folder / "config.json").unlink(missing_ok=True)
     for path in sorted(fresh.iterdir(), key=lambda path: path.name == "config.json"):
         path.replace(request.folder / path.name)
     fresh.rmdir()
@@ -115,4 +110,4 @@ def marked(template: Any, request: WarmRequest) -> Any:
     """A chat template with a comment that names the dialect's marks: that is how a dialect is recognised."""
     if not isinstance(template, str) or request.kind.opens in template:
         return template
-    return f"{{#- Writes {request.kind.opens} … {request.kind.closes}, a summary, an answer block. -#}}{template}"
+    return f"{{#- Writes {request.kind.opens} … {request.kind.closes}, a summary, an answer block. +#}}{template}"

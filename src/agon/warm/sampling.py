@@ -17,6 +17,7 @@ from agon.evaluate.arms import CONTROLS, Arm, Play
 from agon.evaluate.load import LoadedTarget
 from agon.evaluate.metrics import Figures, arm_figures, correctness, grid
 from agon.evaluate.split_evaluation import Progress, Settings, SplitEvaluation, first
+from agon.evaluate.target import TEMPERATURE, TOP_P
 from agon.game.dialects import Dialect
 from agon.policies.pair import BASE
 from agon.runs.files import keep_lines, whole_lines
@@ -135,21 +136,19 @@ def summaries(
     loaded: LoadedTarget,
     found: Sequence[Solution],
     kind: Dialect,
-    sampling: Sampling,
     seed: int,
     tries: int,
     file: Path,
     progress: Progress,
 ) -> dict[str, str]:
-    """A summary of each usable solution in the base's own words: the last of at most `tries`, an accepted one first."""
+    """A summary of each solution in the base's own words: the last of at most `tries`, an accepted one first."""
     known = _read(file)
     keep_lines(file, lambda line: True)  # a line that was cut off
     own = loaded.chat.dialect.name
-    wanted = [each for each in found if each.usable]
     for number in range(tries):
         missing = [
             each
-            for each in wanted
+            for each in found
             if (each.key, number) not in known
             and not any(
                 accepted(known[each.key, before], each, answer_of(each, own) or "")
@@ -159,7 +158,7 @@ def summaries(
         ]
         for start in range(0, len(missing), loaded.batch):
             part = missing[start : start + loaded.batch]
-            fresh = _asked(loaded, part, kind, sampling, seed, number)
+            fresh = _asked(loaded, part, kind, seed, number)
             file.parent.mkdir(parents=True, exist_ok=True)
             with file.open("a", encoding="utf-8") as lines:
                 for key, text in fresh.items():
@@ -178,13 +177,12 @@ def _asked(
     loaded: LoadedTarget,
     part: Sequence[Solution],
     kind: Dialect,
-    sampling: Sampling,
     seed: int,
     number: int,
 ) -> dict[str, str]:
     """One summary each; one that was cut off counts as none."""
     prompts = loaded.chat.encode_all([summary_prompt(each, kind) for each in part])
-    short = Sampling(SUMMARY_TOKENS, sampling.temperature, sampling.top_p)
+    short = Sampling(SUMMARY_TOKENS, TEMPERATURE, TOP_P)
     loaded.engine.submit(
         [
             Request(each.key, prompt, BASE, 0, short, derive_seed(seed, "summary", each.key, number))

@@ -31,6 +31,7 @@ from agon.evaluate.load import EngineChoice, LoadedTarget, load_target
 from agon.evaluate.split_evaluation import first
 from agon.evaluate.target import TEMPERATURE, TOP_P, Target, open_target
 from agon.evaluate.vllm_budget import VllmBudget
+from agon.game.problem import Problem
 from agon.runs.files import read_json, write_json, write_text
 from agon.runs.folder import is_run
 from agon.runs.lock import owned
@@ -65,7 +66,7 @@ def _warm_up(request: WarmRequest, target: Target, task: Task, watch: Watch) -> 
         own = _own_dialect(loaded, request)
         taught = replace(loaded, chat=Chat(loaded.chat.tokenizer, request.dialect))
         for chat in (loaded.chat, taught.chat):
-            refuse_long_prompts(chat, task.problems(request.split), loaded.pair.model.config)
+            refuse_long_prompts(chat, _played(request, task), loaded.pair.model.config)
         held_out = partial(_held_out, request, task)
         stages = {
             BEFORE: evaluated(loaded, held_out("before"), watch(f"before, {own}")),
@@ -77,7 +78,6 @@ def _warm_up(request: WarmRequest, target: Target, task: Task, watch: Watch) -> 
             loaded,
             _summarised(found, request.per_problem),
             request.kind,
-            Sampling(request.max_tokens, TEMPERATURE, TOP_P),
             request.seed,
             TRIES,
             work / "summaries.jsonl",
@@ -140,14 +140,18 @@ def _own_dialect(loaded: LoadedTarget, request: WarmRequest) -> str:
     return own
 
 
-def _engine(request: WarmRequest, task: Task) -> EngineChoice:
-    played = [
+def _played(request: WarmRequest, task: Task) -> list[Problem]:
+    """All problems that the base is asked."""
+    return [
         *first(task, "train", request.problems).problems("train"),
         *first(task, request.split, request.limit).problems(request.split),
     ]
+
+
+def _engine(request: WarmRequest, task: Task) -> EngineChoice:
     budget = VllmBudget(request.max_tokens, request.vllm_kv_cache_bytes, request.max_model_len)
     if request.engine == "vllm":
-        budget = replace(budget, problems=played)
+        budget = replace(budget, problems=_played(request, task))
     return EngineChoice(request.engine, budget, request.rows)
 
 
@@ -169,10 +173,10 @@ def _summarised(found: Sequence[Solution], per_problem: int) -> list[Solution]:
     """The solutions whose summaries are used: right ones that become examples, and as many others to be shown."""
     chosen: list[Solution] = []
     taken: dict[tuple[str, bool], int] = {}
+    solved = {each.problem.id for each in found if each.correct}
     for each in found:
         kind = (each.problem.id, each.correct)
-        has_right = any(other.correct for other in found if other.problem.id == each.problem.id)
-        if each.usable and has_right and taken.get(kind, 0) < per_problem:
+        if each.usable and each.problem.id in solved and taken.get(kind, 0) < per_problem:
             taken[kind] = taken.get(kind, 0) + 1
             chosen.append(each)
     return chosen

@@ -109,21 +109,21 @@ def work_by_step(trap: Trap, bonus: float, seed: int = 0) -> np.ndarray:
 def trained_steps(trap: Trap, bonus: float, seed: int) -> Iterator[tuple[float, float]]:
     """The share of working it out and the skill, before each step and after the last."""
     rng = np.random.default_rng(seed)
-    choice = _logit(trap.work)
+    choice = logit(trap.work)
     skill = initial_skill(trap)
     # A softmax of two moves twice as fast as the one logit that the map speaks of.
     growth = trap.skill_rate / (2 if trap.best is None else 1)
     shape = (trap.groups, trap.size)
     for _ in range(trap.steps):
-        w = _share(choice)
+        w = share(choice)
         yield w, skill.rate()
         draft, work = (rng.random(shape) < share for share in (trap.p, w))
         solved, picked = skill.solve(rng, shape)
         right = np.where(work, solved, draft)
-        advantage = _advantages(2.0 * right + bonus * (right & ~draft))
+        advantage = advantages(2.0 * right + bonus * (right & ~draft))
         choice += trap.rate * float((advantage * (work - w)).mean())
         skill.learn(picked, advantage * work, growth)
-    yield _share(choice), skill.rate()
+    yield share(choice), skill.rate()
 
 
 def mean_accuracy(trap: Trap, bonus: float, seeds: int = 6) -> float:
@@ -157,18 +157,18 @@ def draw_map(
     return "\n".join(lines)
 
 
-def _advantages(reward: np.ndarray) -> np.ndarray:
+def advantages(reward: np.ndarray) -> np.ndarray:
     """GRPO's, within each group; a group without spread says nothing."""
     spread = reward.std(axis=1, ddof=1, keepdims=True)
     apart = (reward - reward.mean(axis=1, keepdims=True)) / (spread + 1e-4)
     return np.where(spread > 1e-9, apart, 0.0)
 
 
-def _logit(share: float) -> float:
+def logit(share: float) -> float:
     return float(np.log(share / (1 - share)))
 
 
-def _share(logit: float) -> float:
+def share(logit: float) -> float:
     return float(1 / (1 + np.exp(-logit)))
 
 

@@ -28,6 +28,15 @@ class Asked:
     duels_of: str = "training"
     path: str | None = None
 
+    def words(self) -> list[str]:
+        """The options of `agon report` that ask for the same."""
+        found = ["--copying"] if self.copying else []
+        for name in ("title", "duels", "duels_of", "path"):
+            value = getattr(self, name)
+            if value != getattr(PLAIN, name):
+                found += [f"--{name.replace('_', '-')}", str(value)]
+        return found
+
 
 PLAIN = Asked()
 
@@ -84,7 +93,7 @@ def build_report(places: Sequence[str], defaults: Mapping[str, Any], asked: Aske
         account.arms_section(material),
         duels.duels_section(material, asked.duels, asked.duels_of, asked.path) if asked.duels else None,
         account.environment_section(material),
-        repeat.repeat_section(material, defaults, ["--copying"] if asked.copying else []),
+        repeat.repeat_section(material, defaults, asked.words()),
     ]
     sections = [section for section in made if section]
     missing = account.untold(material, sections)
@@ -96,28 +105,26 @@ def build_report(places: Sequence[str], defaults: Mapping[str, Any], asked: Aske
     return Report(Page(asked.title or _title(material), _lead(material), tuple(sections)), verdicts, material)
 
 
-def write_report(report: Report, targets: Sequence[Path]) -> list[Path]:
-    """Write the page in the form that each file's name asks for; every file that was written."""
+def refuse_forms(targets: Sequence[Path]) -> None:
+    """Refuse files whose names ask for a form that a report does not have."""
     for target in targets:
         if target.suffix not in SUFFIXES:
             raise InputError(f"A report is written as {', '.join(SUFFIXES)}, not as '{target.name}'.")
-    written = []
+
+
+def write_report(report: Report, targets: Sequence[Path]) -> None:
+    """Write the page in the form that each file's name asks for, the pictures of Markdown in a folder beside it."""
+    refuse_forms(targets)
     for target in targets:
-        target.parent.mkdir(parents=True, exist_ok=True)
         pictures: dict[str, str] = {}
+        folder = f"{target.stem}-figures"
         if target.suffix == ".md":
-            folder = f"{target.stem}-figures"
             text, pictures = markdown(report.page, folder)
         else:
             text = html(report.page) if target.suffix == ".html" else latex(report.page)
         write_text(target, text)
-        written.append(target)
         for name, picture in pictures.items():
-            place = target.parent / folder / name
-            place.parent.mkdir(exist_ok=True)
-            write_text(place, picture)
-            written.append(place)
-    return written
+            write_text(target.parent / folder / name, picture)
 
 
 def _title(material: Material) -> str:

@@ -11,7 +11,7 @@ from agon.evaluate.compare import Entrant, sides
 from agon.game.methods import METHODS
 from agon.reports.exchange import cascades
 from agon.reports.page.material import Group
-from agon.reports.page.verdicts import Verdict, difference_words, tokens_verdict, verdict
+from agon.reports.page.verdicts import ENOUGH_SEEDS, Verdict, difference_words, tokens_verdict, verdict
 
 EXCHANGE = "Does exchange help?"
 COMPETITION = "Does competition help beyond exchange?"
@@ -56,8 +56,8 @@ def open_questions(group: Group, answers: Sequence[Verdict]) -> list[str]:
         said.append(
             "Seeds were not varied: every method is one training run, and runs of one method differ too."
         )
-    elif seeds and min(seeds.values()) < 3:
-        few = ", ".join(f"`{method}` {count}" for method, count in seeds.items() if count < 3)
+    elif seeds and min(seeds.values()) < ENOUGH_SEEDS:
+        few = ", ".join(f"`{method}` {count}" for method, count in seeds.items() if count < ENOUGH_SEEDS)
         said.append(f"A claim needs three training seeds; there are fewer of {few}.")
     lacking = [name for name in ("grpo", "coop", "agon") if name not in group.methods]
     if lacking:
@@ -73,7 +73,7 @@ def open_questions(group: Group, answers: Sequence[Verdict]) -> list[str]:
 
 def _tests(group: Group, task: str) -> list[Difference]:
     entrants = group.entrants(task)
-    there = {side.label for side in sides(entrants)} if entrants else set()
+    there = {side.label for side in sides(entrants)}
     return claim_differences(entrants, [pair for pair in PAIRS if set(pair) <= there])
 
 

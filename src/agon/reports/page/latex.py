@@ -80,7 +80,7 @@ def _(block: Table) -> Iterator[str]:
     """Not a float: a report's tables stand where they are spoken of."""
     head, *rows = [" & ".join(map(_cell, row)) + r" \\" for row in (block.head, *block.rows)]
     yield rf"\medskip\textbf{{{_sentence(block.title)}}}\par\nopagebreak\smallskip"
-    # A table that is longer than a page may break, one that is wider than the text is made narrower.
+    # A table wider or taller than the page is made smaller.
     yield r"\begin{adjustbox}{max width=\linewidth,max totalheight=0.92\textheight}\small"
     yield rf"\begin{{tabular}}{{l{'r' * (len(block.head) - 1)}}}"
     yield "\n".join(

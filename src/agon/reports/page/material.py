@@ -5,7 +5,7 @@ itself which cells are compared; other runs are grouped by model, task, budget a
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,6 @@ class Entry:
     state: str = DONE
     trouble: str = ""
     record: Record | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def counts(self) -> bool:
@@ -115,9 +114,10 @@ class Group:
 
     @cached_property
     def unlike(self) -> str:
-        """Why its runs cannot be compared, if they cannot: other problems, decoding or budget."""
+        """Why its runs and the untrained model cannot be compared, if so: other problems, decoding or budget."""
         for task in self.tasks:
-            found = self.entrants(task)
+            beside = [self.arms(one, task) for one in self.plain] if self.runs else []
+            found = [*self.entrants(task), *(arms[HEADLINE] for arms in beside if arms)]
             try:
                 if found:
                     refuse_unlike(found)
@@ -133,7 +133,6 @@ class Material:
     given: tuple[str, ...]
     groups: tuple[Group, ...]
     entries: tuple[Entry, ...]
-    sweep: bool = False
 
     @property
     def records(self) -> list[Record]:
@@ -157,8 +156,7 @@ def read_material(places: Sequence[str]) -> Material:
         )
     if not entries:
         raise InputError("There is nothing to report: give runs, a sweep, or a folder that holds them.")
-    groups = _groups(entries)
-    return Material(tuple(places), groups, tuple(entries), any(map(is_sweep, places)))
+    return Material(tuple(places), _groups(entries), tuple(entries))
 
 
 def _entries(place: Path) -> Iterator[Entry]:
@@ -180,7 +178,7 @@ def _entries(place: Path) -> Iterator[Entry]:
 def _cells(sweep: SweepFolder) -> Iterator[Entry]:
     for cell in sweep.cells():
         run, state = sweep.run(cell), sweep.state(cell)
-        there = is_run(run.folder) or bool(find_evaluations(run.folder))
+        there = is_run(run.folder) if cell.method else bool(find_evaluations(run.folder))
         trouble = state.error
         if not trouble and state.state in (RUNNING, WAITING):
             trouble = f"in its stage {state.stage}" if state.stage else "not started"
@@ -189,22 +187,28 @@ def _cells(sweep: SweepFolder) -> Iterator[Entry]:
         if state.state == DONE and not there:
             state, trouble = replace(state, state=FAILED), "it is said to be done, but its folder is gone"
         record = Record(run) if there else None
-        yield Entry(cell.name, cell.group, cell.method, cell.seed, state.state, trouble, record, cell.options)
+        if record and record.trained:
+            _refuse_incomplete(record)
+        yield Entry(cell.name, cell.group, cell.method, cell.seed, state.state, trouble, record)
 
 
 def _entry(place: Path) -> Entry:
     record = read_record(place)
     if not record.trained:
         return Entry(record.name, "", None, None, record=record)
-    missing = [name for name in NEEDED if record.config.get(name) is None]
-    if missing:
-        raise InputError(f"The config.yaml of '{place}' has no {missing[0]}: restore it.")
+    _refuse_incomplete(record)
     state, trouble = DONE, ""
     if not record.summary.get("finished"):
         steps = record.summary.get("max_steps")
         state = UNFINISHED
         trouble = f"{len(record.steps)}{f' of {steps}' if steps else ''} steps; `agon train --resume` goes on"
     return Entry(record.name, "", record.method, record.seed, state, trouble, record)
+
+
+def _refuse_incomplete(record: Record) -> None:
+    missing = [name for name in NEEDED if record.config.get(name) is None]
+    if missing:
+        raise InputError(f"The config.yaml of '{record.folder}' has no {missing[0]}: restore it.")
 
 
 def _groups(entries: Sequence[Entry]) -> tuple[Group, ...]:
@@ -222,7 +226,7 @@ def _groups(entries: Sequence[Entry]) -> tuple[Group, ...]:
         label = entry.group
         if entry.name in settings:
             own = settings[entry.name]
-            label = ", ".join(f"{name} {_written(own[name])}" for name in differing) or _setting(own)
+            label = ", ".join(f"{name} {_written(own[name])}" for name in differing) or setting_name(own)
         named.setdefault(label, []).append(entry)
     plain = [entry for entry in entries if entry.method is None and not entry.group]
     if not named:
@@ -250,7 +254,8 @@ def _stands_beside(plain: Entry, members: Sequence[Entry]) -> bool:
     return not tested or any({name: result[name] for name in asked} in tested for result in own)
 
 
-def _setting(config: Mapping[str, Any]) -> str:
+def setting_name(config: Mapping[str, Any]) -> str:
+    """The model and the task of a run, for a title."""
     model = Path(str(config.get("model"))).name
     return f"{model} on {str(config.get('task')).split(',')[0]}"
 

@@ -4,7 +4,6 @@ All words are plain text; a writer escapes them. In a sentence `backticks` set a
 runs that has backticks of its own can change fonts and nothing else.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -143,9 +142,3 @@ def emphasis(cell: str) -> tuple[str, bool]:
     """A cell of a table without its stars, and whether it had them."""
     bold = len(cell) > 4 and cell.startswith("**") and cell.endswith("**")
     return (cell[2:-2], True) if bold else (cell, False)
-
-
-def numbers(values: Sequence[float]) -> str:
-    """Numbers as "1 and 2", "1, 2 and 3"."""
-    words = [f"{value:g}" for value in values]
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else ""

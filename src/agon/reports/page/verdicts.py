@@ -141,7 +141,10 @@ def seed_words(tested: Difference) -> str:
     if min(tested.seeds) < ENOUGH_SEEDS:
         return f"A claim about new training runs needs {ENOUGH_SEEDS} seeds on both sides."
     if tested.p_seeds is None:
-        return "The runs of each side do not differ at all, so there is no test over seeds."
+        return (
+            "There is no test over seeds here: both sides come from the same runs, or the runs of each side do not "
+            "differ at all."
+        )
     return ""
 
 

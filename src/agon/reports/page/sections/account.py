@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from agon.errors import InputError
 from agon.game.methods import METHODS
 from agon.reports.evaluation_tables import compare_tables
 from agon.reports.methods_table import against_zero_shot, methods_table
-from agon.reports.page.material import Group, Material
+from agon.reports.page.material import ALIKE, Group, Material, setting_name
 from agon.reports.page.model import Block, Heading, Listing, Section, Text
 from agon.reports.tables import Table
 from agon.reports.training_tables import budget_table, gpu_table, rates_table, signal_table
@@ -56,19 +57,19 @@ def arms_section(material: Material) -> Section | None:
             zero = group.untrained(task)
             blocks.append(methods_table(found, own[0] if own else None))
             if zero:
-                blocks.append(
-                    Listing(tuple(against_zero_shot(one, zero).removeprefix("- ") for one in found))
-                )
+                blocks.append(Listing(tuple(against_zero_shot(one, zero) for one in found)))
     return Section("Every run and every arm", "arms", tuple(blocks)) if blocks else None
 
 
 def budget_section(material: Material) -> Section | None:
     """What each run was given, whether that is the same within each group, and how much of it taught something."""
     blocks: list[Block] = []
+    timed: list[Record] = []
     for group in material.groups:
         runs = [run for run in group.begun if all(name in run.steps[0] for name in TIMED)]
         if not runs:
             continue
+        timed += runs
         if len(material.groups) > 1:
             blocks.append(Heading(group.label))
         blocks.append(Text(parity(group)))
@@ -77,9 +78,6 @@ def budget_section(material: Material) -> Section | None:
         known = [run for run in runs if run.method in METHODS and "draft/dropped_groups" in run.steps[0]]
         if known:
             blocks.append(signal_table(known))
-    timed = [
-        run for group in material.groups for run in group.begun if all(name in run.steps[0] for name in TIMED)
-    ]
     if timed:
         plain = [record for record in material.records if not record.trained]
         blocks += [Heading("Time"), gpu_table([*plain, *timed])]
@@ -109,9 +107,20 @@ def parity(group: Group) -> str:
 
 def rates_section(material: Material) -> Section | None:
     """How the learning rate was chosen, where runs of `grpo` differ in it."""
-    found = differing_in_rate(material.trained)
-    if not found:
-        return None
+    buckets: dict[tuple[str, ...], list[Record]] = {}
+    for run in material.trained:
+        alike = tuple(str(run.config.get(name)) for name in ALIKE if name != "learning_rate")
+        buckets.setdefault(alike, []).append(run)
+    compared = [found for runs in buckets.values() if (found := differing_in_rate(runs))]
+    blocks: list[Block] = []
+    for found in compared:
+        if len(compared) > 1:
+            blocks.append(Heading(setting_name(found[0].config)))
+        blocks += _rates(found)
+    return Section("Learning rates", "rates", tuple(blocks)) if blocks else None
+
+
+def _rates(found: Sequence[Record]) -> Iterator[Block]:
     from agon.evaluate.compare import compare, enter
 
     task = str(found[0].task.get("name", ""))
@@ -120,10 +129,12 @@ def rates_section(material: Material) -> Section | None:
         for one in found
         if task in one.evaluations("validation")
     }
-    blocks: list[Block] = [rates_table([(record, entrants.get(record.name)) for record in found])]
+    yield rates_table([(record, entrants.get(record.name)) for record in found])
     if len(entrants) > 1:
-        blocks.append(compare_tables(compare(list(entrants.values())))[1])
-    return Section("Learning rates", "rates", tuple(blocks))
+        try:
+            yield compare_tables(compare(list(entrants.values())))[1]
+        except InputError as error:
+            yield Text(f"The rates are not compared. {error}")
 
 
 def environment_section(material: Material) -> Section | None:

@@ -51,7 +51,7 @@ def main_table(group: Group, task: str) -> Table:
         for name in CONTROLS
         if (control := group.untrained(task, name))
     ]
-    for side in sides(entrants) if entrants else ():
+    for side in sides(entrants):
         rows.append(_row(f"**{side.label}**", _arms(side.entrants), side.entrants, MAIN.get(side.label)))
         if side.label == "grpo":
             noted = {record.name for record in group.runs if record.note}
@@ -102,7 +102,7 @@ def _row(label: str, arms: str, entrants: Sequence[Entrant], paper: Reported | N
 def contrasts(group: Group, task: str) -> Iterator[Block]:
     """Later rows of the table of methods against earlier ones: coop:grpo, agon:grpo, agon:coop."""
     entrants = group.entrants(task)
-    labels = [side.label for side in sides(entrants)] if entrants else []
+    labels = [side.label for side in sides(entrants)]
     asked = [(one, other) for place, one in enumerate(labels) for other in labels[:place]]
     if asked:
         yield from compare_tables(compare(entrants, asked))

@@ -12,7 +12,7 @@ from agon.reports.tables import Table, number, percent
 from agon.reports.transitions import read_directions, transitions_table
 
 PARTS = ("both_right", "corrupted", "converted", "both_wrong")
-Arm = tuple[str, str, dict[str, Any]]
+Arm = tuple[str, dict[str, Any]]
 
 
 def transitions_section(material: Material) -> Section | None:
@@ -45,8 +45,8 @@ def transitions_section(material: Material) -> Section | None:
 
 def _flows(group: Group, task: str) -> Iterator[Flow]:
     arms = list(_arms(group, task))
-    for name in dict.fromkeys(name for name, _, _ in arms):
-        own = [figures for label, _, figures in arms if label == name]
+    for name in dict.fromkeys(name for name, _ in arms):
+        own = [figures for label, figures in arms if label == name]
         kept, corrupted, converted, wrong = (fmean(one[part] for one in own) for part in PARTS)
         yield Flow(name, kept, corrupted, converted, wrong)
 
@@ -57,7 +57,7 @@ def _arms(group: Group, task: str) -> Iterator[Arm]:
         evaluation = record.evaluations("test").get(task)
         arms = evaluation.read_result()["arms"] if evaluation else {}
         if "self-cascade" in arms:
-            yield "untrained, reading itself", "self-cascade", arms["self-cascade"]
+            yield "untrained, reading itself", arms["self-cascade"]
     for record in group.runs:
         evaluation = record.evaluations("test").get(task)
         if evaluation is None or record.note:
@@ -65,7 +65,7 @@ def _arms(group: Group, task: str) -> Iterator[Arm]:
         for name, figures in evaluation.read_result()["arms"].items():
             if name.count("->") == 1:
                 itself = name.split("->")[0] == name.split("->")[1]
-                yield f"{record.method}, reading itself" if itself else record.method, name, figures
+                yield f"{record.method}, reading itself" if itself else record.method, figures
 
 
 def copying_section(material: Material) -> Section | None:

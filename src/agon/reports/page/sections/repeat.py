@@ -27,8 +27,8 @@ def repeat_section(material: Material, defaults: Baseline, asked: Sequence[str] 
     blocks: list[Block] = []
     for place in material.given:
         if is_sweep(place):
-            asked = yaml.safe_dump(SweepFolder(place).read_asked(), sort_keys=False).splitlines()
-            blocks += [Text("The sweep, as a file for `agon sweep`:"), Code(tuple(asked))]
+            recipe = yaml.safe_dump(SweepFolder(place).read_asked(), sort_keys=False).splitlines()
+            blocks += [Text("The sweep, as a file for `agon sweep`:"), Code(tuple(recipe))]
     for group in material.groups:
         runs = [record for record in group.begun if record.config]
         if runs:

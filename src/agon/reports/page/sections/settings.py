@@ -9,8 +9,8 @@ from agon.evaluate.compare import Entrant, sides
 from agon.game.methods import METHODS
 from agon.reports.page.material import Group, Material
 from agon.reports.page.model import Block, Heading, Section
-from agon.reports.page.paper import ABLATIONS, SCALING, TRANSFER
-from agon.reports.page.sections.main import contrasts, main_table
+from agon.reports.page.paper import ABLATIONS, MAIN, SCALING, TRANSFER
+from agon.reports.page.sections.main import HEAD, contrasts, main_table
 from agon.reports.page.verdicts import equals
 from agon.reports.tables import Table, interval, number, percent, points
 
@@ -22,7 +22,7 @@ def ablations_section(material: Material) -> Section | None:
         if group.task is None or group.unlike:
             continue
         entrants = group.entrants(group.task)
-        there = {side.label for side in sides(entrants)} if entrants else set()
+        there = {side.label for side in sides(entrants)}
         rows = [one for one in ABLATIONS if {one.variant, one.against} <= there]
         if not rows:
             continue
@@ -110,7 +110,7 @@ def transfer_section(material: Material) -> Section | None:
 def _transfer(group: Group, task: str) -> Iterator[Block]:
     table = main_table(group, task)
     reported = TRANSFER.get(task, {})
-    keep = len(table.head) - 3
+    keep = len(HEAD)
     rows = tuple(
         (*row[:keep], f"{reported[name]:g}" if (name := _name(row[0])) in reported else "")
         for row in table.rows
@@ -129,10 +129,11 @@ def density_section(material: Material) -> Section | None:
             continue
         entrants = group.entrants(group.task)
         rows = []
-        for name, paper in zip(pair, ("61, 3.5k", "60, 2.6k"), strict=True):
+        for name in pair:
             own = [one for one in entrants if one.method == name]
             if own:
                 lengths = [one.result["arms"][one.arm]["final_length"] for one in own]
+                paper = f"{MAIN[name].accuracy:g}, {MAIN[name].length:g}k"
                 rows.append((name, percent(_mean(own)), number(fmean(lengths), 1), paper))
         head = ("reward", "pass@1", "length", "paper: pass@1, length")
         blocks.append(

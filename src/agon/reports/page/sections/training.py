@@ -6,10 +6,11 @@ from statistics import fmean
 from agon.game.methods import METHODS
 from agon.reports.page.colours import colour_of
 from agon.reports.page.material import Group, Material
-from agon.reports.page.model import Beside, Block, Chart, Heading, Section, Series, Text
+from agon.reports.page.model import Beside, Block, Chart, Heading, Point, Section, Series, Text
 from agon.reports.page.paper import OVER_TRAINING, PROBLEMS, SETTING
 from agon.runs.records import Record
 
+Span = tuple[float, float, float]
 WINDOW = 4  # roles swap every step: an even window holds both policies in both roles
 NOTE = f"Mean over {WINDOW} steps and over seeds; a band reaches from the lowest seed to the highest."
 
@@ -75,11 +76,16 @@ def _line(
     if not window:
         return
     smooth = [dict(moving_mean(values, window)) for values in seeds]
-    steps = sorted(set.intersection(*map(set, smooth)))
-    points = tuple((step, fmean(one[step] for one in smooth)) for step in steps)
-    band = tuple((step, min(one[step] for one in smooth), max(one[step] for one in smooth)) for step in steps)
-    colour = colour_of(runs[0].method)
-    yield Series(label, colour, points, dashed=dashed, band=band if len(seeds) > 1 else ())
+    points, band = _over_seeds(smooth)
+    yield Series(label, colour_of(runs[0].method), points, dashed=dashed, band=band)
+
+
+def _over_seeds(seeds: Sequence[dict[float, float]]) -> tuple[tuple[Point, ...], tuple[Span, ...]]:
+    """The mean wherever all seeds have a value, and the lowest and the highest of several."""
+    shared = sorted(set.intersection(*map(set, seeds)))
+    points = tuple((at, fmean(one[at] for one in seeds)) for at in shared)
+    band = tuple((at, min(one[at] for one in seeds), max(one[at] for one in seeds)) for at in shared)
+    return points, band if len(seeds) > 1 else ()
 
 
 def held_out_section(material: Material) -> Section:
@@ -108,13 +114,10 @@ def held_out_section(material: Material) -> Section:
 def _held_out(group: Group) -> Iterator[Series]:
     for method, runs in by_method(group.begun).items():
         seeds = [dict(measured) for run in runs if (measured := held_out(run))]
-        shared = sorted(set.intersection(*map(set, seeds))) if seeds else []
-        if shared:
-            points = tuple((at, fmean(one[at] for one in seeds)) for at in shared)
-            band = tuple((at, min(one[at] for one in seeds), max(one[at] for one in seeds)) for at in shared)
-            colour = colour_of(method)
-            yield Series(method, colour, points, band=band if len(seeds) > 1 else ())
-            yield Series("", colour, points, "dot")
+        points, band = _over_seeds(seeds) if seeds else ((), ())
+        if points:
+            yield Series(method, colour_of(method), points, band=band)
+            yield Series("", colour_of(method), points, "dot")
 
 
 def held_out(record: Record) -> list[tuple[float, float]]:
