@@ -1,7 +1,6 @@
 // Programs with a little colour: comments, strings, numbers and the words of Python and the C family.
 
-import { el } from "./dom.js";
-import { visible } from "./text.js";
+import { el, visible } from "./dom.js";
 
 const WORDS = new Set(
   ("and as assert async await auto bool break case catch char class const continue def del do double elif else enum except " +

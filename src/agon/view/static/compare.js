@@ -1,10 +1,9 @@
 // Runs side by side, paired by problem; a click shows what each of them wrote.
 
-import { el, put, whole, percent } from "./dom.js";
+import { el, percent, put, visible, whole } from "./dom.js";
 import { ask } from "./api.js";
 import { card } from "./group.js";
 import { problemNode } from "./duel.js";
-import { visible } from "./text.js";
 import { go, link } from "./route.js";
 
 export async function compareNode(place, runs) {

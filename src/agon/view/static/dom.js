@@ -1,4 +1,9 @@
-// Elements and their text. Whatever a model wrote becomes a text node here, never markup.
+// Elements and their text. Whatever a model wrote becomes a text node here, never markup, its control characters visible.
+
+const MOST_SPANS = 2000;
+// What changes the direction of a line, joins invisibly, or is a control character. Tabs and line ends are text.
+const UNSEEN =
+  /([\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff])\1{0,100000}/g;
 
 export function el(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
@@ -22,6 +27,23 @@ function filled(node, attributes, children) {
 export function put(parent, ...children) {
   parent.replaceChildren(...children.flat(Infinity).filter(Boolean));
   return parent;
+}
+
+export function visible(text) {
+  const nodes = [];
+  let at = 0;
+  for (const found of text.matchAll(UNSEEN)) {
+    if (nodes.length > MOST_SPANS) {
+      nodes.push(text.slice(at).replace(UNSEEN, "\u2426"));
+      return nodes;
+    }
+    if (found.index > at) nodes.push(text.slice(at, found.index));
+    const name = `U+${found[1].charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
+    nodes.push(el("span", { class: "unseen", title: "a control character" }, found[0].length > 1 ? `${name}×${found[0].length}` : name));
+    at = found.index + found[0].length;
+  }
+  if (at < text.length) nodes.push(text.slice(at));
+  return nodes;
 }
 
 export const whole = (number) => Math.round(number).toLocaleString("en-US");

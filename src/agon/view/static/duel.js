@@ -1,7 +1,7 @@
 // One duel: the problem, the draft with what was withheld of it, what the rival read, the challenge, and what both earned.
 
-import { el, whole, signed, plainNumber } from "./dom.js";
-import { textNodes, visible } from "./text.js";
+import { el, plainNumber, signed, visible, whole } from "./dom.js";
+import { textNodes } from "./text.js";
 import { link, based } from "./route.js";
 
 const NAMES = { "both-right": "both right", "both-wrong": "both wrong" };

@@ -1,8 +1,8 @@
 // The duels of one problem side by side, with what each earned.
 
-import { el, whole, signed, plainNumber } from "./dom.js";
+import { el, plainNumber, signed, visible, whole } from "./dom.js";
 import { problemNode, earned, stretchNodes, nameOf } from "./duel.js";
-import { visible, textNodes } from "./text.js";
+import { textNodes } from "./text.js";
 import { link } from "./route.js";
 
 export function groupNode(group, place) {

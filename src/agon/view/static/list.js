@@ -1,8 +1,7 @@
 // The list of duels: only the lines in sight are drawn, and only their pages are asked for.
 
-import { el, put, whole, plainNumber } from "./dom.js";
+import { el, plainNumber, put, visible, whole } from "./dom.js";
 import { ask } from "./api.js";
-import { visible } from "./text.js";
 
 const LINE = 54; // pixels; as in style.css
 const PAGE = 60; // lines of a page

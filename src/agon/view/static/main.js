@@ -1,6 +1,6 @@
 // The page: which view the address asks for, keys, and what is new in a run that is still going.
 
-import { el, put, say, whole } from "./dom.js";
+import { el, put, say, visible, whole } from "./dom.js";
 import { ask, exported } from "./api.js";
 import { here, go, link, filtersOf, based } from "./route.js";
 import { DuelList } from "./list.js";
@@ -9,7 +9,7 @@ import { duelNode } from "./duel.js";
 import { groupNode } from "./group.js";
 import { overviewNode } from "./overview.js";
 import { compareNode } from "./compare.js";
-import { highlightWords, isAsWritten, setAsWritten, visible } from "./text.js";
+import { highlightWords, isAsWritten, setAsWritten } from "./text.js";
 
 const LOOK_EVERY = 2000; // milliseconds
 const KEYS = {

@@ -1,9 +1,8 @@
 // A run at a glance: what it is, how its duels ended, its curves, its evaluations with intervals.
 
-import { el, whole, percent } from "./dom.js";
+import { el, percent, visible, whole } from "./dom.js";
 import { chart, intervalBar } from "./chart.js";
 import { nameOf } from "./duel.js";
-import { visible } from "./text.js";
 import { link, go } from "./route.js";
 
 export function overviewNode(told, place) {

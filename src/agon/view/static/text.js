@@ -1,33 +1,12 @@
-// Text of models as nodes: control characters made visible, mathematics and programs set where they are marked.
+// Text of models as nodes: mathematics and programs set where they are marked.
 
-import { el, whole } from "./dom.js";
+import { el, visible, whole } from "./dom.js";
 import { highlighted } from "./code.js";
 import { exported } from "./api.js";
 
 const FOLD = 12000; // characters that are shown at once
 const LONGEST_RICH = 60000; // beyond it, text is only text
-const MOST_SPANS = 2000;
-// What changes the direction of a line, joins invisibly, or is a control character. Tabs and line ends are text.
-const UNSEEN =
-  /([\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff])\1{0,100000}/g;
 const MATH = /\$\$([^$]{1,1500}?)\$\$|\\\[([\s\S]{1,1500}?)\\\]|\\\(([\s\S]{1,600}?)\\\)|\$(?!\s)((?:[^$\n\\]|\\[^\n]){1,300}?)(?<!\s)\$(?!\d)/g;
-
-export function visible(text) {
-  const nodes = [];
-  let at = 0;
-  for (const found of text.matchAll(UNSEEN)) {
-    if (nodes.length > MOST_SPANS) {
-      nodes.push(text.slice(at).replace(UNSEEN, "\u2426"));
-      return nodes;
-    }
-    if (found.index > at) nodes.push(text.slice(at, found.index));
-    const name = `U+${found[1].charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
-    nodes.push(el("span", { class: "unseen", title: "a control character" }, found[0].length > 1 ? `${name}×${found[0].length}` : name));
-    at = found.index + found[0].length;
-  }
-  if (at < text.length) nodes.push(text.slice(at));
-  return nodes;
-}
 
 function formula(tex, block) {
   if (!window.katex || tex.includes("[withheld]")) return null;
