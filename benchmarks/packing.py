@@ -28,7 +28,7 @@ from agon.lab.rehearsal.model import random_model, real_config
 from agon.planning.architectures import MODELS
 from agon.planning.lengths import Lengths
 from agon.policies import Pair
-from agon.train.packing import packed_logps, use_packing
+from agon.train.packing import Line, packed_logps, use_packing
 
 PROMPT = 64
 
@@ -85,7 +85,7 @@ def one_pass(score: Callable[..., Any], model: Any, batches: list[Any], device: 
 def measure(model: Any, batches: list[Any], rounds: int, device: str) -> dict[str, Any]:
     sides: dict[str, Callable[..., Any]] = {
         "padded": padded_logps,
-        "packed": lambda *given: packed_logps(*given)[0],
+        "packed": lambda model, *rows: packed_logps(model, Line.of(*rows))[0],
     }
     found: dict[str, list[tuple[float, int]]] = {name: [] for name in sides}
     for turn in range(rounds + 1):

@@ -1,6 +1,7 @@
 """However the rows of a step are divided into passes, the gradients are those of one adapter at a time, padded."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 from agon.errors import InputError
+from agon.train.packing import long_enough
 from agon.train.passes import Division, join, lay_out
 from agon.train.streams import Batch, Stream
 from agon.train.trainer import AgonTrainer
@@ -173,11 +175,38 @@ def test_rows_that_are_too_short_to_pack_count_with_their_padding() -> None:
     for part, lengths in (("prompt", short), ("completion", long)):
         mask = (torch.arange(500) < lengths[:, None]).long()
         batch |= {f"{part}_ids": mask, f"{part}_mask": mask}
-    division = Division(micro_steps=1, windows=1, loss="grpo", tokens=6000, padding=False)
+    packs = partial(long_enough, device="cpu")
+    division = Division(micro_steps=1, windows=1, loss="grpo", tokens=6000, packs=packs)
     cut = batches_in(lay_out([Kept("draft", "A", 10, [])], [batch], division))
     assert len(cut) > 1
     for each in cut:
         assert len(each["advantages"]) * 1000 <= 6000
+
+
+def test_a_line_holds_as_many_rows_as_fit_if_their_prompt_counts_once() -> None:
+    """Two groups of six rows: prompts of 50 tokens, completions of 10."""
+    prompts = torch.stack([torch.full((50,), number) for number in (7, 8) for _ in range(6)])
+    ones = torch.ones(12, 10, dtype=torch.long)
+    batch = {"prompt_ids": prompts, "prompt_mask": torch.ones_like(prompts), "advantages": torch.arange(12.0)}
+    batch |= {"completion_ids": ones, "completion_mask": ones}
+    # The first row of a group takes 60 tokens, every other 11.
+    division = Division(micro_steps=1, windows=1, loss="grpo", tokens=115, packs=lambda tokens, rows: True)
+    cut = batches_in(lay_out([Kept("draft", "A", 12, [])], [batch], division))
+    assert [each["advantages"].tolist() for each in cut] == [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]]
+
+
+@pytest.mark.parametrize("way", ["by tokens", ALL])
+def test_prompts_of_a_group_go_through_the_model_once(
+    game: Round, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setattr("agon.train.packing.LONG_ROWS", 0)
+    ours = game.ours
+    batches = game.laid(**{**WAYS[way], "micro_batch_tokens": 8000})
+    held = batches_in(batches)
+    every = sum(int(each["prompt_mask"].sum() + each["completion_mask"].sum()) for each in held)
+    completions = sum(int(each["completion_mask"].sum()) for each in held)
+    counted = count_tokens(ours, lambda: [ours._compute_loss(ours.model, batch) for batch in batches])
+    assert completions < counted < 0.7 * every
 
 
 class Kept(Stream):

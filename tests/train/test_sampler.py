@@ -1,6 +1,7 @@
 """Rollouts of another engine: is it the same policy, is the sync there, and what does correcting cost?"""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from trl import GRPOTrainer
 
 from agon.errors import InputError
 from agon.train.importance import loss_of_gradient, sampler_metrics
+from agon.train.scoring import together
 from agon.train.trainer import AgonTrainer
 from tests.train.build import config, trainer
 from tests.train.copy_engine import copy_trainer
@@ -219,3 +221,33 @@ def test_a_step_of_fp16_without_a_row_leaves_its_scaler_something_to_check(tmp_p
     scaler.step(optimizer)
     assert all(torch.equal(weight, before[key]) for key, weight in ours.pair.weights("A"))
     ours.close()
+
+
+def test_rollouts_are_scored_together_as_they_are_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = trainer(tmp_path)
+    duels = ours._sample(ours.problems[:3])
+    played = [duel.challenge.rollout for group in duels for duel in group if duel.challenge]
+    rollouts = [
+        replace(each, token_ids=each.token_ids[: 2 + row % 5], length=min(each.length, 2 + row % 5))
+        for row, each in enumerate(played)
+    ]
+    forwards: list[int] = []
+    base = ours.pair.model.get_base_model().base_model
+    hook = base.register_forward_hook(lambda *_: forwards.append(1))
+    found = ours._logprobs("B", rollouts)
+    assert len(forwards) == 1
+    monkeypatch.setattr("agon.train.scoring.TOGETHER", 1)
+    alone = ours._logprobs("B", rollouts)
+    assert len(forwards) == 1 + len(rollouts)
+    hook.remove()
+    ours.close()
+    for one, other, rollout in zip(found, alone, rollouts, strict=True):
+        assert one.shape == other.shape == (rollout.length,)
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_are_scored_together_while_they_fit() -> None:
+    assert together([3, 3, 4, 9, 2], 12) == [range(3), range(3, 4), range(4, 5)]
+    assert together([5], 1) == [range(1)]

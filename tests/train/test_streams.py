@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from agon.train.streams import score_in_parts, split_rows
+from agon.train.streams import parts_by_length, parts_in_order, score_in_parts, split_rows
 from tests import tiny
 from tests.train.build import trainer
 
@@ -81,7 +81,14 @@ def test_scoring_in_parts_gives_the_same_logprobs() -> None:
 
     whole = score(ids, mask, completion) * mask[:, prompt:]
     seen.clear()
-    parts = score_in_parts(score, ids, mask, completion, rows=4) * mask[:, prompt:]
+    parts = score_in_parts(score, ids, mask, completion, parts_by_length(mask, 4)) * mask[:, prompt:]
     torch.testing.assert_close(parts, whole, rtol=1e-4, atol=1e-5)
     assert len(seen) == math.ceil(rows / 4)
     assert sum(math.prod(shape) for shape in seen) < ids.numel()
+
+
+def test_parts_in_order_hold_as_many_rows_as_so_many_tokens_take() -> None:
+    lengths = torch.tensor([3, 4, 9, 1, 1, 20, 2])
+    mask = (torch.arange(20) < lengths[:, None]).long()
+    assert [part.tolist() for part in parts_in_order(mask, 10)] == [[0, 1], [2, 3], [4], [5], [6]]
+    assert parts_in_order(mask[:0], 10) == parts_by_length(mask[:0], 2) == []

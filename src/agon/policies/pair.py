@@ -25,7 +25,7 @@ from torch.distributed.tensor import DTensor
 
 from agon.errors import InputError
 from agon.policies.adapter_files import check_adapter, check_weights
-from agon.policies.mixed import MixedRows
+from agon.policies.fused import FusedLayers, fuse_norms
 from agon.policies.targets import target_modules
 
 # Never "default": PEFT saves an adapter of that name at the root of a checkpoint, and the Trainer's
@@ -65,7 +65,7 @@ class Pair:
         self.names = tuple(names)
         self._layers = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
         self._parameters = {name: _adapter_parameters(model, name) for name in self.names}
-        self._mixed: MixedRows | None = None
+        self._fused = FusedLayers(self._layers, self.names)
         self._enable_gradients()
 
     @staticmethod
@@ -144,23 +144,26 @@ class Pair:
         self.model.active_adapter = name
         self._enable_gradients()
 
+    def fuse(self) -> None:
+        """Compute adapted layers and norms in one function each, where they are plain (`agon.policies.fused`)."""
+        self._fused.fused = True
+        fuse_norms(self.model)
+
     def activate_rows(self, policies: torch.Tensor) -> None:
         """Give every row its own policy, by its number among `names`, until one policy is activated again.
 
         `policies` has the shape [rows, 1], or [1, tokens] for rows that are laid one after another.
         """
-        self.prepare_rows().begin(policies)
+        self.refuse_unlike_rows()
+        self._fused.mix(policies)
 
-    def prepare_rows(self) -> MixedRows:
-        """What `activate_rows` works with; adapters that cannot be mixed are refused."""
-        if self._mixed is None:
-            self._mixed = MixedRows(self._layers, self.names)
-        return self._mixed
+    def refuse_unlike_rows(self) -> None:
+        """Refuse adapters for which `activate_rows` was not made."""
+        self._fused.refuse_unlike()
 
     def end_rows(self) -> None:
         """Every row under the active policy again."""
-        if self._mixed is not None:
-            self._mixed.end()
+        self._fused.end_mix()
 
     @contextmanager
     def using(self, name: str) -> Iterator[None]:

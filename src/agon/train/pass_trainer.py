@@ -5,6 +5,7 @@ its own rows, and finds their log-probs already there. The sum of the two is the
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import nn
@@ -14,7 +15,7 @@ from agon.errors import InputError
 from agon.policies import Pair
 from agon.train.config import AgonConfig
 from agon.train.option_combinations import pass_refusals
-from agon.train.packing import packed_logps, worth_packing
+from agon.train.packing import Line, long_enough, packed_logps, worth_packing
 from agon.train.passes import Division, Pass, join, lay_out
 from agon.train.streams import Batch, Stream
 
@@ -37,7 +38,7 @@ class PassTrainer(GRPOTrainer):
         for refusal in pass_refusals(vars(self.args), self.accelerator.num_processes):
             raise InputError(refusal)
         if self.args.both_policies_at_once:
-            self.pair.prepare_rows()
+            self.pair.refuse_unlike_rows()
 
     def _lay_out_passes(self, streams: Sequence[Stream], batches: Sequence[Batch]) -> list[Batch]:
         steps = self.args.steps_per_generation
@@ -48,7 +49,7 @@ class PassTrainer(GRPOTrainer):
             tokens=self.args.micro_batch_tokens,
             rows=self.args.per_device_train_batch_size,
             together=self.args.both_policies_at_once,
-            padding=not self._packs,
+            packs=partial(long_enough, device=self.accelerator.device.type) if self._packs else None,
         )
         return lay_out(streams, batches, division)
 
@@ -99,9 +100,10 @@ class PassTrainer(GRPOTrainer):
         """Log-probs and entropies of rows, each under its own policy, which stays so through the backward pass."""
         self.pair.cast_inputs(not self.accelerator.native_amp)
         if self._packs and worth_packing(mask):
-            self.pair.activate_rows(rows.expand_as(mask)[mask.bool()][None])
+            line = Line.of(ids, mask, completion, rows)
+            self.pair.activate_rows(rows.expand_as(mask)[line.kept][None])
             with self.accelerator.autocast():
-                logps, entropies = packed_logps(model, ids, mask, completion)
+                logps, entropies = packed_logps(model, line)
         else:
             self.pair.activate_rows(rows)
             logps, entropies, _ = GRPOTrainer._get_per_token_logps_and_entropies(

@@ -4,7 +4,7 @@ TRL's micro-batches have so many rows, and ours hold one policy each (`agon.trai
 it, the rows of an optimizer step are divided otherwise, into passes:
 
 - `micro_batch_tokens`: rows of like length together, as many as a budget of tokens (padding counted) takes, instead of
-  a number of rows;
+  a number of rows; where rows are laid in one line, those of one group together, which share the prompt;
 - `both_policies_at_once`: rows of both policies in one pass, each under its own adapter.
 
 The Trainer still counts micro-steps; each makes its share of the step's passes, some none. Weights are those of
@@ -12,13 +12,13 @@ The Trainer still counts micro-steps; each makes its share of the step's passes,
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import torch
 
-from agon.train.packing import long_enough
+from agon.train.packing import common_prompts
 from agon.train.streams import Batch, RowCounts, Stream, count_rows, micro_batches
 
 # A pass: one micro-batch, or one of each stream, which the model then takes together.
@@ -35,7 +35,8 @@ class Division:
     tokens: int | None = None  # of a pass, padding counted
     rows: int = 1  # of a pass, where there is no budget of tokens
     together: bool = False
-    padding: bool = True  # whether long rows of a pass are padded to one length
+    # Whether so many tokens of so many rows are laid in one line, without padding; None: never.
+    packs: Callable[[int, int], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class _Row:
     number: int
     prompt: int
     completion: int
+    # What the prompts of the rows of a stream have in common, each with the one before it.
+    common: Sequence[int] = field(repr=False, compare=False)
 
     @property
     def length(self) -> int:
@@ -75,17 +78,23 @@ def _by_window(index: int, stream: Stream, batch: Batch, division: Division) -> 
     """The rows of a stream that are kept, by the optimizer step into which chance puts them."""
     prompts, completions = (batch[f"{part}_mask"].sum(1).tolist() for part in ("prompt", "completion"))
     kept = stream.kept()
+    common = common_prompts(batch["prompt_ids"], batch["prompt_mask"])
     order = torch.tensor(kept, dtype=torch.long)[torch.randperm(len(kept))]
     return [
-        [_Row(index, row, prompts[row], completions[row]) for row in window.tolist()]
+        [_Row(index, row, prompts[row], completions[row], common) for row in window.tolist()]
         for window in torch.tensor_split(order, division.windows)
     ]
 
 
 def _cut(rows: list[_Row], division: Division) -> list[list[_Row]]:
-    """Rows of like length together, as many as fit."""
+    """As many rows as fit: those of like length together, or in a line those of one group."""
+    total = sum(row.length for row in rows)
+    if division.packs is not None and division.packs(total, len(rows)):
+        rows = sorted(rows, key=lambda row: (row.stream, row.number))
+    else:
+        rows = sorted(rows, key=lambda row: (row.length, row.stream, row.number))
     found: list[list[_Row]] = []
-    for row in sorted(rows, key=lambda row: (row.length, row.stream, row.number)):
+    for row in rows:
         if found and _fits([*found[-1], row], division):
             found[-1].append(row)
         else:
@@ -96,11 +105,18 @@ def _cut(rows: list[_Row], division: Division) -> list[list[_Row]]:
 def _fits(rows: Sequence[_Row], division: Division) -> bool:
     if division.tokens is None:
         return len(rows) <= division.rows
-    total = sum(row.length for row in rows)
-    if not division.padding and long_enough(total, len(rows)):
+    total = sum(row.length for row in rows) - sum(_shared(*pair) for pair in pairwise(rows))
+    if division.packs is not None and division.packs(total, len(rows)):
         return total <= division.tokens
     width = max(row.prompt for row in rows) + max(row.completion for row in rows)
     return len(rows) * width <= division.tokens
+
+
+def _shared(before: _Row, row: _Row) -> int:
+    """The tokens that a row need not lay down again after the one before it."""
+    if before.stream != row.stream or before.number >= row.number:
+        return 0
+    return min(row.common[before.number + 1 : row.number + 1])
 
 
 def _alternate(streams: Sequence[Sequence[list[_Row]]]) -> list[list[_Row]]:

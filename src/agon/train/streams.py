@@ -207,22 +207,38 @@ def score_in_parts(
     ids: torch.Tensor,
     mask: torch.Tensor,
     completion: int,
-    rows: int,
+    parts: Sequence[torch.Tensor],
 ) -> torch.Tensor:
-    """Log-probs of the last `completion` columns, computed `rows` rows at a time without their padding.
+    """Log-probs of the last `completion` columns, computed part by part without columns of padding.
 
     `score(ids, mask, completion)` does it for one part; what it leaves out comes back as zero.
     """
     prompt = ids.shape[1] - completion
     found = torch.zeros(len(ids), completion, device=ids.device)
-    if not len(ids):  # a stream that was dropped whole
-        return found
-    for part in mask.sum(1).argsort(stable=True).split(rows):
+    for part in parts:
         longest, wanted = _widths(mask[part, :prompt], mask[part, prompt:])
         columns = slice(prompt - longest, prompt + wanted)
         logps = score(ids[part, columns], mask[part, columns], wanted)
         found[part, :wanted] = logps.to(found.dtype)
     return found
+
+
+def parts_by_length(mask: torch.Tensor, rows: int) -> list[torch.Tensor]:
+    """So many rows at a time, those of like length together."""
+    return list(mask.sum(1).argsort(stable=True).split(rows)) if len(mask) else []
+
+
+def parts_in_order(mask: torch.Tensor, tokens: int) -> list[torch.Tensor]:
+    """Rows as they come, as many at a time as so many tokens take, and at least one."""
+    parts: list[list[int]] = []
+    room = 0
+    for row, length in enumerate(mask.sum(1).tolist()):
+        if not parts or length > room:
+            parts.append([])
+            room = tokens
+        parts[-1].append(row)
+        room -= length
+    return [torch.tensor(part, device=mask.device) for part in parts]
 
 
 def interleave(streams: Sequence[Sequence[Batch]]) -> list[Batch]:

@@ -141,6 +141,8 @@ class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer, PassTrainer,
         base = _load_base(settings, args) if isinstance(model, str) else model
         tokenizer = processing_class or settings.load_tokenizer()
         self.pair = Pair.create(base, args.adapters, policies=self.method.policies)
+        if args.fused_layers:
+            self.pair.fuse()
         self.run = Run(args.output_dir)
         started_from = warm_start(self.pair, args, resumed=self.run.newest_step() > 0)
         self.on_sampling: Callable[[int, int], None] | None = None
