@@ -3,15 +3,16 @@
 #
 #   cd ~/agon && source env.sh && scripts/gpu/step.sh OUT [step|passes|long ...]
 #
-# step    stock TRL 2N (colocated vLLM), ours as grpo, ours as agon; 32 problems x 16 rollouts, 512 tokens, all
-#         without checkpointing: seconds by phase, ratios, peak memory, time to the first step
-# passes  training only, completions of up to 512 tokens: one adapter at a time against passes by tokens and of both
-#         policies at once
-# long    training only, completions of up to LONG tokens (8192): padded, packed, packed by tokens, both at once
+# step    stock TRL 2N (colocated vLLM), ours as grpo and as agon in lines of tokens, ours as agon in padded rows;
+#         32 problems x 16 rollouts, 512 tokens, all without checkpointing: seconds by phase, ratios, peak memory,
+#         time to the first step
+# passes  training only, completions of up to 512 tokens: PEFT's own layers, fused ones, lines of tokens, both
+#         policies in one line
+# long    training only, completions of up to LONG tokens (8192): padded, in lines by rows, by tokens, both at once
 #
 # Without names: step, then long, as far as the time reaches. OUT gets a folder for each with step.jsonl (a line for
-# every step, written as it ends), step.md and the logs of the arms. MODEL, DATA, LONG, REPEATS and the limits STEP_S
-# and TRAIN_S can be set in the environment. Needs what stage.sh lays out; no network.
+# every step, written as it ends), step.md and the logs of the arms. MODEL, DATA, LONG, TOKENS, REPEATS and the limits
+# STEP_S and TRAIN_S can be set in the environment. Needs what stage.sh lays out; no network.
 set -uo pipefail
 out=$1
 shift
@@ -37,21 +38,21 @@ part() { # NAME LIMIT, then the words of step.py
     [ "$code" -eq 0 ] || tail -n 5 "$out/$name.err" "$out/$name"/*.log
 }
 
-packed=agon:padding_free=true
+lines=padding_free=true,micro_batch_tokens=${TOKENS:-32768}
 [ $# -gt 0 ] || set -- step long
 for name in "$@"; do
     case $name in
     step)
-        part step "${STEP_S:-390}" --engine vllm --seconds "$((${STEP_S:-390} - 60))" --methods trl grpo agon
+        part step "${STEP_S:-450}" --engine vllm --seconds "$((${STEP_S:-450} - 60))" \
+            --methods trl "grpo:$lines" "agon:$lines" agon
         ;;
     passes)
         part passes "${TRAIN_S:-190}" --long 512 --problems 32 --rows 32 --seconds "$((${TRAIN_S:-190} - 20))" \
-            --methods agon agon:micro_batch_tokens=65536 agon:micro_batch_tokens=65536,both_policies_at_once=true grpo
+            --methods agon:fused_layers=false agon "agon:$lines" "agon:$lines,both_policies_at_once=true" "grpo:$lines"
         ;;
     long)
         part long "${TRAIN_S:-190}" --long "${LONG:-8192}" --seconds "$((${TRAIN_S:-190} - 20))" \
-            --methods agon "$packed" "$packed,micro_batch_tokens=65536" \
-            "$packed,micro_batch_tokens=65536,both_policies_at_once=true"
+            --methods agon agon:padding_free=true "agon:$lines" "agon:$lines,both_policies_at_once=true"
         ;;
     *)
         echo "step.sh: '$name' is not step, passes or long." >&2

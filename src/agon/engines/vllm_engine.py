@@ -256,6 +256,7 @@ class VllmEngine:
             # Not min_tokens: it takes the stop tokens out of the distribution.
             ignore_eos=sampling.ignore_stop,
             logprobs=0 if self._options.logprobs else None,  # 0: only of the token that was drawn
+            flat_logprobs=True,  # in one list, instead of an object and a dictionary for every token
             detokenize=False,  # Chat.decode does it, the same way for every engine
             output_kind=RequestOutputKind.DELTA if streamed else RequestOutputKind.FINAL_ONLY,
             skip_clone=True,  # nothing else uses this object
@@ -267,8 +268,9 @@ class VllmEngine:
             raise RuntimeError(f"vLLM ended request '{request.key}' with '{output.finish_reason}'.")
         logprobs: tuple[float, ...] = ()
         if self._options.logprobs:
-            entries = zip(token_ids, output.logprobs, strict=True)
-            logprobs = tuple(entry[token].logprob for token, entry in entries)
+            logprobs = tuple(output.logprobs.logprobs)
+            if len(logprobs) != len(token_ids):
+                raise RuntimeError(f"vLLM reports {len(logprobs)} log-probs for {len(token_ids)} tokens.")
         return Rollout(
             text=self._decode(token_ids),
             length=len(token_ids),
