@@ -171,3 +171,50 @@ def test_what_is_not_plain_goes_pefts_way(kind: str, monkeypatch: pytest.MonkeyP
             atol=1e-2 if kind == "precision" else 1e-5,
         )
     assert not calls
+
+
+def linear_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    calls: list[int] = []
+    inner = nn.functional.linear
+
+    def counted(*args: Any, **kwargs: Any) -> torch.Tensor:
+        calls.append(1)
+        return inner(*args, **kwargs)
+
+    monkeypatch.setattr(nn.functional, "linear", counted)
+    return calls
+
+
+@pytest.mark.parametrize("policy", ["A", "B", "base"])
+def test_sampling_has_base_and_adapter_in_one_matrix(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = pair_of()
+    pair.model.eval()
+    before = pair.fingerprint("base")
+    calls = linear_calls(monkeypatch)
+    with torch.no_grad():
+        with pair.using(policy):
+            expected = pair.model(input_ids=IDS).logits
+        apart = len(calls)
+        with pair.sampling_as(policy):
+            found = pair.model(input_ids=IDS).logits
+        together = len(calls) - apart
+        with pair.using(policy):
+            assert torch.equal(pair.model(input_ids=IDS).logits, expected)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    layers = sum(1 for key, _ in pair.weights("A") if "lora_A" in key)
+    assert apart - together == (0 if policy == "base" else 2 * layers)
+    assert pair.fingerprint("base") == before
+
+
+@pytest.mark.parametrize("kind", ["half precision", "large", "with gradients"])
+def test_what_would_lose_something_keeps_two_matrices(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = pair_of(torch.bfloat16 if kind == "half precision" else torch.float32)
+    if kind == "large":
+        monkeypatch.setattr("agon.policies.fused.MOST_FOLDED", 100)
+    calls = linear_calls(monkeypatch)
+    sizes = []
+    for around in (pair.using, pair.sampling_as):
+        with around("A"), torch.set_grad_enabled(kind == "with gradients"):
+            pair.model(input_ids=IDS)
+        sizes.append(len(calls) - sum(sizes))
+    assert sizes[0] == sizes[1]

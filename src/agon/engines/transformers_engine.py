@@ -58,7 +58,7 @@ class TransformersEngine:
             return []
         batch, self._pending = take_batch(self._pending, self._max_rows)
         model = self._pair.model
-        with self._pair.using(batch[0].policy), evaluating(model), torch.inference_mode():
+        with self._pair.sampling_as(batch[0].policy), evaluating(model), torch.inference_mode():
             sampled = Batch(batch, self._stop_ids, self._pad_id).run(model)
         return [
             Finished(

@@ -1,4 +1,4 @@
-"""Adapted layers, and norms, with fewer kernels: less to launch, and fewer tensors of full size to read, write and keep.
+"""Adapted layers, and norms, with fewer kernels: less to launch, fewer tensors of full size to read, write and keep.
 
 PEFT computes W x, A x, B A x, its product with the scale and the sum one after another, and autograd as many steps
 back. Here one function has all of it: the adapter is added onto the base's product as it is computed, and its gradient
@@ -23,10 +23,13 @@ import torch
 from peft.tuners.lora.layer import Linear
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 from agon.errors import InputError
 
-# Computed in float32 and returned in the precision of their input, with no offset to their weight.
+# Parameters of a base's adapted layers up to which copies of them are made for sampling.
+MOST_FOLDED = 50_000_000
+# Norms computed in float32 and returned in the precision of their input, with no offset to their weight.
 RMS_NORMS = ("LlamaRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm")
 
 
@@ -38,6 +41,7 @@ class FusedLayers:
         self._names = tuple(names)
         self._own: torch.Tensor | None = None
         self.fused = False  # PEFT's way, until it is asked for
+        self._folded: dict[int, torch.Tensor] = {}  # by the layer's id
         for layer in self._layers:
             if _plain(layer, names):
                 layer.forward = MethodType(self._forward, layer)
@@ -65,7 +69,36 @@ class FusedLayers:
         """Back to one active adapter."""
         self._own = None
 
+    @torch.no_grad()
+    def fold(self) -> None:
+        """Let every layer compute with one matrix, base and active adapter in one, until `unfold`.
+
+        For sampling, where a layer computes hundreds of times with the same weights. The base itself is not touched.
+        Only in float32, where the sum loses nothing that a sampler would notice, and while the copies are small.
+        """
+        plain = [layer for layer in self._layers if _plain(layer, self._names) and _one_active(layer)]
+        weights = [layer.base_layer.weight for layer in plain]
+        small = sum(weight.numel() for weight in weights) <= MOST_FOLDED
+        if self._own is not None or not small or any(weight.dtype != torch.float32 for weight in weights):
+            return
+        for layer, weight in zip(plain, weights, strict=True):
+            (name,) = layer.active_adapters
+            down, up = layer.lora_A[name].weight, layer.lora_B[name].weight
+            if isinstance(weight, DTensor) or not down.dtype == up.dtype == weight.dtype:
+                self.unfold()
+                return
+            self._folded[id(layer)] = torch.addmm(weight, up, down, alpha=layer.scaling[name])
+
+    def unfold(self) -> None:
+        self._folded.clear()
+
     def _forward(self, layer: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if (
+            self._folded
+            and not torch.is_grad_enabled()
+            and (folded := self._folded.get(id(layer))) is not None
+        ):
+            return nn.functional.linear(x, folded, layer.base_layer.bias)
         dtype = _dtype_of(layer, x)
         alone = not self.fused or args or kwargs or dtype is None or not _one_active(layer)
         if self._own is None and alone:
