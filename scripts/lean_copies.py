@@ -4,7 +4,7 @@
     agon compare outcomes/agon outcomes/coop
 
 A RUN is a run's folder, or one that `agon eval --output` wrote. `agon.runs.lean` says what a copy keeps: everything
-that `agon compare` and `agon report` read.
+that `agon compare`, `agon report` and `agon view` show, texts apart.
 """
 
 import argparse

@@ -99,7 +99,7 @@ def row_gradient(trainer: AgonTrainer, duel: Duel) -> torch.Tensor:
     rollout = duel.challenge.rollout
     weights = [weight for _, weight in trainer.pair.weights(rollout.policy)]
     with trainer.pair.using(rollout.policy):
-        logps = trainer._logprobs_of(rollout)
+        logps = trainer._logprobs_of([rollout])[0]
         return torch.cat([part.flatten() for part in torch.autograd.grad(logps.sum(), weights)])
 
 

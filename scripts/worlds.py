@@ -3,6 +3,7 @@
     python scripts/worlds.py --out worlds --jobs 16                       # everything
     python scripts/worlds.py --out worlds --jobs 2 --worlds relay --methods grpo coop --seeds 2
     python scripts/worlds.py --out worlds --report                        # only the tables of what is there
+    python scripts/worlds.py --out worlds --page docs/results/worlds      # a page of the seeds that are complete
 
 Every run is a process of its own with one thread. It leaves one file with one line of JSON,
 `OUT/WORLD.METHOD.SEED.jsonl`, and nothing else unless --keep. A run that is there is not made again, so the command
@@ -22,6 +23,8 @@ from pathlib import Path
 
 import yaml
 
+from agon.errors import InputError
+from agon.lab.worlds import page
 from agon.lab.worlds.catalogue import WORLDS
 from agon.lab.worlds.play import Outcome, play
 from agon.lab.worlds.verdict import table
@@ -106,6 +109,14 @@ def report(outcomes: list[Outcome]) -> None:
             print(f"\n## {world.name}\n\n{world.why}\n\n{table(world, own)}")
 
 
+def write_page(outcomes: list[Outcome], folder: Path) -> None:
+    """The page, and the outcomes that it was written from."""
+    chosen = page.complete(outcomes)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "outcomes.jsonl").write_text(page.lines(chosen))
+    (folder / "README.md").write_text(page.page(chosen))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -114,9 +125,12 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
     parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
     parser.add_argument("--methods", nargs="+", help="only these methods")
-    parser.add_argument("--seeds", type=int, default=10, help="seeds of every method (default 10)")
+    parser.add_argument("--seeds", type=int, default=page.PLANNED, help="seeds of every method (default 10)")
     parser.add_argument("--first-seed", type=int, default=0, help="the first of them (default 0)")
     parser.add_argument("--report", action="store_true", help="only print the tables of what is there")
+    parser.add_argument(
+        "--page", type=Path, metavar="FOLDER", help="only write a page of what is there, and its outcomes"
+    )
     parser.add_argument("--keep", action="store_true", help="keep the run folders, in OUT/runs")
     parser.add_argument(
         "--cell", nargs=3, metavar=("WORLD", "METHOD", "SEED"), help="make this run here and now"
@@ -134,6 +148,12 @@ def main() -> int:
     if args.cell:
         world, method, seed = args.cell
         make((world, method, int(seed)), args.out, args.keep, changes)
+        return 0
+    if args.page:
+        try:
+            write_page(read(args.out), args.page)
+        except InputError as error:
+            parser.error(str(error))
         return 0
     failed = 0
     if not args.report:

@@ -1,5 +1,6 @@
 """The worlds are built as they say: what fits, what a summary tells, what can be learned, what must be claimed."""
 
+import json
 import random
 from collections import Counter
 from dataclasses import replace
@@ -15,7 +16,7 @@ from agon.game import METHODS, Outcome, split
 from agon.game.methods import method
 from agon.game.prompts import challenger_prompt, plain_prompt
 from agon.judges.registry import build
-from agon.lab.worlds import catalogue, copying_model, copying_trap, relay
+from agon.lab.worlds import answers, catalogue, copying_model, copying_trap, page, relay, twins
 from agon.lab.worlds.catalogue import WORLDS
 from agon.lab.worlds.copying_model import AGON, COOP, Trap
 from agon.lab.worlds.play import contrasts, play
@@ -23,6 +24,8 @@ from agon.lab.worlds.verdict import table, verdicts
 from agon.lab.worlds.world import Claim, World, base_path
 from agon.runs.folder import Run
 from agon.tasks import load_task
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results" / "worlds"
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +222,16 @@ def test_the_predictions_of_the_trap_are_those_of_the_model() -> None:
         assert copying_model.mean_accuracy(trap, AGON, seeds=20) == pytest.approx(agon, abs=0.021)
 
 
+@pytest.mark.parametrize(
+    ("name", "bonus"), [("trap-below", COOP), ("trap-below", AGON), ("trap-inside", COOP)]
+)
+def test_where_the_model_predicts_the_trap_no_seed_of_it_escapes(name: str, bonus: float) -> None:
+    """Trainings of these settings do escape (docs/worlds.md), so chance within the model is not the reason."""
+    trap = catalogue.model_of(name)
+    found = [copying_model.train(trap, bonus, seed).accuracy for seed in range(30)]
+    assert max(found) - min(found) < 0.01
+
+
 def test_with_two_tools_of_which_one_always_opens_skill_is_one_logit() -> None:
     """A softmax of two moves twice as fast as the one logit of their difference."""
     tools = copying_model.Skill(np.log([0.4, 0.6]), np.array([1.0, 0.0]))
@@ -296,6 +309,70 @@ def test_methods_with_one_arm_and_with_two_can_be_compared() -> None:
     assert row["difference"] == pytest.approx(0.1)
 
 
+def test_habits_that_a_world_does_not_have_are_other_words_and_break_no_table() -> None:
+    world = replace(WORLDS["trap-inside"], claims=(Claim("agon", "coop", "more"),))
+    outcomes = made_up({"agon": [0.8, 0.84], "coop": [0.6, 0.63]})
+    for outcome in outcomes:
+        outcome["habits"] = {"Copy": 0.5, "Copy6p.\n\n": 0.3, "": 0.15, "Work | Copy": 0.05}
+    assert [line.count("|") for line in table(world, outcomes).splitlines()] == [7] * 4 + [0] + [6] * 3
+    assert "| Copy 50, other 50 |" in table(world, outcomes)
+
+
+# The page of what came out
+
+
+def every_run(seeds: int) -> list[dict[str, Any]]:
+    """Made-up outcomes of every method in every world."""
+    return [
+        {
+            **outcome,
+            "world": world.name,
+            "seed": outcome["seed"] + world.first_seeds.get(outcome["method"], 0),
+        }
+        for world in WORLDS.values()
+        for outcome in made_up(
+            {name: [0.6 + seed / 50 for seed in range(seeds)] for name in world.methods}, 300
+        )
+    ]
+
+
+def test_a_page_has_the_seeds_that_every_method_of_every_world_has() -> None:
+    outcomes = every_run(3)
+    late = next(one for one in outcomes if one["method"] == "coop-again" and one["seed"] == 1002)
+    outcomes.remove(late)
+    random.Random(0).shuffle(outcomes)
+    chosen = page.complete(outcomes)
+    assert {one["seed"] for one in chosen} == {0, 1, 1000, 1001}
+    assert chosen == page.complete(every_run(2))
+    assert f"over {len(chosen)} runs: two seeds of every method so far, ten are planned." in page.page(chosen)
+    with pytest.raises(InputError, match="No seed is complete"):
+        page.complete([late])
+
+
+def test_the_committed_page_is_what_the_committed_outcomes_give() -> None:
+    text = (RESULTS / "outcomes.jsonl").read_text("utf-8")
+    outcomes = [json.loads(line) for line in text.splitlines()]
+    assert page.lines(page.complete(outcomes)) == text
+    assert page.page(outcomes) == (RESULTS / "README.md").read_text("utf-8")
+
+
+def test_what_a_policy_always_answers_is_told_from_the_locks_that_it_opened() -> None:
+    known = answers.things(load_task(WORLDS["trap-inside"].task).problems("test"))
+    for thing, said in (("tool 7", "tool 7"), ("tool 3", "another tool"), ("key 7i", "key 7i")):
+        assert answers.kind(known[thing], known) == said
+    assert answers.kind(known["key 3d"], known) == "another key"
+    assert answers.kind("01" * 150, known) == "mixed"
+
+
+@pytest.mark.parametrize("name", list(catalogue.PREDICTED))
+def test_no_two_keys_or_tools_open_so_many_of_the_same_locks_that_one_is_taken_for_the_other(
+    name: str,
+) -> None:
+    known = list(answers.things(load_task(WORLDS[name].task).problems("test")).values())
+    alike = [answers.agreement(one, other) for place, one in enumerate(known) for other in known[:place]]
+    assert max(alike) < 0.75 < answers.FITS
+
+
 # Twins
 
 
@@ -305,14 +382,27 @@ def test_the_twin_is_the_row_of_cooperation_under_another_name() -> None:
     assert {**vars(twin), "name": ""} == {**vars(coop), "name": ""}
 
 
+def test_the_test_over_runs_of_made_up_comparisons_is_that_of_the_lab() -> None:
+    outcomes = made_up({"coop": [0.6, 0.63, 0.7], "agon": [0.61, 0.75, 0.72]})
+    (row,) = contrasts(outcomes, [("coop", "agon")])
+    sides = [
+        [
+            np.array([[mark == "1" for mark in arm] for arm in one["right"]]).T
+            for one in outcomes
+            if one["method"] == name
+        ]
+        for name in ("coop", "agon")
+    ]
+    assert twins.welch(*sides) == pytest.approx(row["across_seeds"]["p"])
+
+
 @pytest.mark.exhaustive
 def test_equal_methods_are_called_different_at_the_stated_rate() -> None:
-    """At 5%, over 400 comparisons: within three deviations of 5%; runs that vary fool the test by problem."""
-    from agon.lab.worlds.twins import false_claims
-
-    rates = false_claims(400, seeds=5, problems=60)
-    assert rates["over runs (Welch)"] == pytest.approx(0.05, abs=0.033)
-    assert rates["paired by problem"] > rates["over runs (Welch)"]
+    """At 5%, over 2,000 comparisons: within three deviations of 5%; runs that vary fool the test by problem."""
+    found = twins.false_claims(2000, 60, seeds=5, problems=60)
+    rates = {test: called / made for test, (called, made) in found.items()}
+    assert rates[twins.OVER_RUNS] == pytest.approx(0.05, abs=0.0147)
+    assert rates[twins.BY_PROBLEM] > 2 * rates[twins.OVER_RUNS]
 
 
 # Training

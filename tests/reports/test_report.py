@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,7 +36,17 @@ from tests.evaluate.tiny import save_base, save_problems, save_run
 
 RUNS = [("grpo", 0, 3e-4), ("grpo", 0, 1e-3), ("coop", 0, 3e-4), ("agon", 0, 3e-4), ("agon", 1, 3e-4)]
 ROOT = Path(__file__).parents[2]
-COMMITTED = Path("docs/results/qwen2.5-coder-0.5b")
+RESULTS = ROOT / "docs" / "results"
+MANY = 20  # runs, from which on a report takes minutes
+COMMITTED = [
+    pytest.param(
+        page.parent.relative_to(ROOT),
+        marks=[pytest.mark.exhaustive] if len([*page.parent.glob("runs/*")]) > MANY else [],
+        id=page.parent.name,
+    )
+    for page in sorted(RESULTS.glob("*/report.md"))
+]
+WITH_COPYING = Path("docs/results/qwen2.5-coder-0.5b")
 BUDGET = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 4, "num_iterations": 1}
 
 
@@ -148,6 +159,32 @@ def test_lean_copies_elsewhere_give_the_same_bytes(runs: Path, page: str, tmp_pa
         lean_copy(run, tmp_path)
     assert written(tmp_path, copying=True) == page
     assert str(runs) not in page
+
+
+def test_a_lean_copy_leaves_out_the_metrics_that_no_page_shows(runs: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(runs / "coop-s0-lr3e-4", tmp_path / "coop")
+    detail = {"draft/completions/max_length": 9.0, "challenge/reward/form": 0.5}
+    Run(run).add_metrics({**steps("coop", 0)[-1], "step": 9, **detail})
+    whole, lean = (Run(folder).read_metrics() for folder in (run, lean_copy(run, tmp_path / "lean")))
+    assert whole[-1].keys() - lean[-1].keys() == {"draft/completions/max_length"}
+    assert lean[:-1] == whole[:-1]
+
+
+def test_a_report_reads_each_result_twice_at_most(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once to learn which task it is of, once with its samples."""
+    read: Counter[Path] = Counter()
+    plain = EvaluationFolder.read_result
+
+    def counted(folder: EvaluationFolder) -> dict[str, Any]:
+        read[folder.folder] += 1
+        return plain(folder)
+
+    monkeypatch.setattr(EvaluationFolder, "read_result", counted)
+    written(runs)
+    assert len(read) == 7  # five tests and two validations
+    assert set(read.values()) == {2}
 
 
 def test_every_arm_of_every_tested_run_and_the_controls_are_in_the_first_table(runs: Path, page: str) -> None:
@@ -449,33 +486,35 @@ def test_a_record_leaves_out_the_lines_of_validation(runs: Path) -> None:
     assert list(record.evaluations("test")) == ["bits"]
 
 
-QUICK = ("page.html", "report.md")
-
-
-def test_the_committed_report_is_what_the_committed_outcomes_give(tmp_path: Path) -> None:
+@pytest.mark.parametrize("committed", COMMITTED)
+def test_a_committed_report_is_what_the_committed_outcomes_give(committed: Path, tmp_path: Path) -> None:
     """All but one section, for which 40,000 pairs of answers are judged."""
-    with inside(ROOT):
-        report = build_report([str(COMMITTED / "runs")], defaults())
-        write_report(report, [tmp_path / name for name in QUICK])
-    hold_to_committed(tmp_path, without="Copying")
+    write_again(committed, Asked(), tmp_path)
+    hold_to_committed(committed, tmp_path, without="Copying")
 
 
 @pytest.mark.exhaustive  # a minute and a half
 def test_the_whole_committed_report_is_what_the_committed_outcomes_give(tmp_path: Path) -> None:
+    write_again(WITH_COPYING, Asked(copying=True), tmp_path)
+    hold_to_committed(WITH_COPYING, tmp_path)
+
+
+def write_again(committed: Path, asked: Asked, out: Path) -> None:
+    """The forms of a committed report."""
     with inside(ROOT):
-        report = build_report([str(COMMITTED / "runs")], defaults(), Asked(copying=True))
-        write_report(report, [tmp_path / name for name in QUICK])
-    hold_to_committed(tmp_path)
+        report = build_report([str(committed / "runs")], defaults(), asked)
+    names = [name for name in ("page.html", "report.md") if (ROOT / committed / name).exists()]
+    write_report(report, [out / name for name in names])
 
 
-def hold_to_committed(tmp_path: Path, without: str = "") -> None:
+def hold_to_committed(committed: Path, tmp_path: Path, without: str = "") -> None:
     """Except for the last digit, which another machine's arithmetic may round the other way."""
     pages = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
     assert len(pages) > 10
-    figures = {path.name for path in (ROOT / COMMITTED / "report-figures").iterdir()}
+    figures = {path.name for path in (ROOT / committed / "report-figures").iterdir()}
     assert figures == {page.name for page in pages if page.suffix == ".svg"}
     for page in pages:
-        made, kept = ((folder / page).read_text("utf-8") for folder in (tmp_path, ROOT / COMMITTED))
+        made, kept = ((folder / page).read_text("utf-8") for folder in (tmp_path, ROOT / committed))
         one, other = (split_numbers(without_section(text, without)) for text in (made, kept))
         assert one[0] == other[0], page
         assert len(one[1]) == len(other[1])

@@ -1,14 +1,22 @@
 """What is said of a comparison is never more than its tests allow."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from scipy import stats
 
-from agon.evaluate.claims import Difference, pair_difference, visible_difference
+from agon.evaluate.claims import Difference, claim_differences, pair_difference, visible_difference
+from agon.evaluate.compare import Entrant
 from agon.evaluate.intervals import contrast
+from agon.game.methods import place_of
+from agon.reports.page.claims import open_questions
+from agon.reports.page.material import Entry, Group
 from agon.reports.page.verdicts import ENOUGH_SEEDS, Verdict, tokens_verdict, verdict
+from agon.runs.folder import Run
+from agon.runs.records import Record
 
 SEEN = Difference(
     "coop", "grpo", 0.46, 0.30, 0.16, (0.1, 0.22), 0.0001, 0.0003, "sign flips by problem", 0.05, (3, 3), 0.01,
@@ -125,6 +133,47 @@ def test_the_smallest_visible_difference_is_found_in_about_8_of_10_cases() -> No
         only_one, only_other = int((one & ~other).sum()), int((other & ~one).sum())
         seen.append(stats.binomtest(only_one, only_one + only_other).pvalue < 0.05)
     assert 0.7 < np.mean(seen) < 0.88
+
+
+def test_a_difference_is_visible_where_it_would_be_seen_after_the_correction_for_all_claims() -> None:
+    """Holm's correction asks 5% of three claims together, so of one alone 5% / 3."""
+    rng = np.random.default_rng(2)
+    problems = 400
+
+    def entrants(gain: float) -> list[Entrant]:
+        names = dict.fromkeys(("task", "split", "fingerprint", "engine", "decoding"), "")
+        result = {**names, "n": problems, "samples": 1}
+        rates = {"agon": 0.3 + gain, "coop": 0.3, "grpo": 0.3}
+        arms = {name: rng.random((problems, 1)) < rate for name, rate in rates.items()}
+        return [Entrant(name, name, 0, "A", result, correct, {}) for name, correct in arms.items()]
+
+    pairs = [("agon", "coop"), ("agon", "grpo"), ("coop", "grpo")]
+    visible = claim_differences(entrants(0.0), pairs)[0].visible
+    assert visible == pytest.approx((2.394 + 0.842) * np.sqrt(2 * 0.3 * 0.7 / problems), rel=0.1)
+    seen = []
+    for _ in range(300):
+        one, other, _ = (entrant.correct for entrant in entrants(visible))
+        only_one, only_other = int((one & ~other).sum()), int((other & ~one).sum())
+        seen.append(stats.binomtest(only_one, only_one + only_other).pvalue < 0.05 / len(pairs))
+    assert 0.7 < np.mean(seen) < 0.88
+
+
+def test_the_number_of_seeds_that_a_claim_needs_is_the_one_that_decides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("agon.reports.page.claims.ENOUGH_SEEDS", 5)
+    config = "method: agon\nseed: {}\nlearning_rate: 0.1\n"
+    records = [Record(Run(Path(f"agon-{seed}"))) for seed in range(4)]
+    for seed, record in enumerate(records):
+        record.__dict__["config"] = yaml.safe_load(config.format(seed))
+        record.__dict__["note"] = ""
+    group = Group("made up", tuple(Entry(one.name, "", "agon", one.seed, record=one) for one in records))
+    group.__dict__["tasks"] = ["one", "two"]
+    assert "A claim needs 5 training seeds; there are fewer of `agon` 4." in open_questions(group, [])
+
+
+def test_methods_have_the_order_of_their_table_and_those_of_ones_own_come_last() -> None:
+    assert sorted(["mine", "agon", "coop", "grpo"], key=place_of) == ["grpo", "coop", "agon", "mine"]
 
 
 def test_a_pair_is_tested_as_its_contrast() -> None:

@@ -103,6 +103,25 @@ def test_the_same_command_goes_on_where_it_was_stopped(
 
 
 @pytest.mark.parametrize(
+    "line", ["not JSON", "[]", "7", "{}", '{"solution": "a", "try": "0", "text": 1}', '{"solution": []}']
+)
+def test_a_damaged_line_of_the_summaries_is_one_sentence(
+    line: str, place: Path, warmed: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = place / "out" / "warm" / "summaries.jsonl"
+    before = file.read_text()
+    file.write_text(f"{before}{line}\n{before.splitlines()[0]}\n")
+    try:
+        assert main(words(place)) == 2
+    finally:
+        file.write_text(before)
+    error = capsys.readouterr().err.strip()
+    place_of_line = f"Line {len(before.splitlines()) + 1} of {file} is not a summary"
+    assert f"agon: {place_of_line}" in error
+    assert error.endswith(": remove the line, and the same command goes on.")
+
+
+@pytest.mark.parametrize(
     ("changed", "said"),
     [
         (["--dialect", "boxed"], "no private reasoning before an <answer> block"),

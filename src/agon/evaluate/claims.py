@@ -23,8 +23,8 @@ POWER = 0.8
 class Difference:
     """What a comparison of two sides gave. Rates are fractions.
 
-    `visible` is the smallest difference that such a test over these problems finds in 8 of 10 cases;
-    `visible_over_seeds` the same for Welch's test with the spread and the number of these runs.
+    `visible` is the smallest difference that such a test over these problems finds in 8 of 10 cases, corrected for as
+    many claims; `visible_over_seeds` the same for Welch's test with the spread and the number of these runs.
     """
 
     first: str
@@ -64,7 +64,7 @@ def claim_differences(entrants: Sequence[Entrant], pairs: Sequence[tuple[str, st
                 row["p"],
                 row["p_holm"],
                 row["test"],
-                visible_difference(one.correct, other.correct),
+                visible_difference(one.correct, other.correct, len(pairs)),
                 (len(one.entrants), len(other.entrants)),
                 over_runs["p"] if over_runs else None,
                 (over_runs["ci95"][0], over_runs["ci95"][1]) if over_runs else None,
@@ -94,9 +94,10 @@ def pair_difference(
     )
 
 
-def visible_difference(one: np.ndarray, other: np.ndarray) -> float:
+def visible_difference(one: np.ndarray, other: np.ndarray, claims: int = 1) -> float:
     """The smallest difference that a paired test at 5% finds in 8 of 10 cases, with this many problems.
 
+    Of several `claims` it is one that is seen where all others are open: Holm then asks for 5% divided by their number.
     The normal approximation with the deviation that the problems' differences have here; where they have none, that of
     one problem that differs.
     """
@@ -105,7 +106,7 @@ def visible_difference(one: np.ndarray, other: np.ndarray) -> float:
     if problems < 2:
         return 1.0
     deviation = float(per_problem.std(ddof=1)) or 1 / math.sqrt(problems)
-    return min(1.0, float(_z(1 - LEVEL / 2) + _z(POWER)) * deviation / math.sqrt(problems))
+    return min(1.0, float(_z(1 - LEVEL / claims / 2) + _z(POWER)) * deviation / math.sqrt(problems))
 
 
 def visible_over_seeds(one: Side, other: Side) -> float | None:

@@ -6,7 +6,7 @@ one method lie apart (their spread) are two questions, and are answered separate
 """
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import combinations
@@ -113,12 +113,17 @@ def _entrant(
     )
 
 
-def enter_arms(where: str, task: str | None = None, split: str = "test") -> dict[str, Entrant]:
-    """Every arm of one evaluation by its name, the samples read once."""
+def enter_arms(
+    where: str,
+    task: str | None = None,
+    split: str = "test",
+    read_result: Callable[[EvaluationFolder], Mapping[str, Any]] = EvaluationFolder.read_result,
+) -> dict[str, Entrant]:
+    """Every arm of one evaluation by its name, the samples read once; `read_result` may know the result already."""
     target = read_target(where) if is_run(where) else None
     evaluation = _evaluation(Path(where), target, task, split)
     with _whole(where, evaluation):
-        result, samples = evaluation.read_result(), evaluation.read_samples()
+        result, samples = read_result(evaluation), evaluation.read_samples()
         found = {name: _entrant(where, None, name, target, result, samples) for name in result["arms"]}
         return found | {HEADLINE: found[result["headline"]]}
 

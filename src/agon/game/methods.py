@@ -105,6 +105,12 @@ _ROWS = (
 METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 
 
+def place_of(name: str) -> int:
+    """The place of a method in the table; those of one's own come last."""
+    order = list(METHODS)
+    return order.index(name) if name in order else len(order)
+
+
 def method(name: str) -> Method:
     """The method of this name, or the one that `module:object` names; that is then its name."""
     if is_part(name):

@@ -1,11 +1,13 @@
 """What finals made of the drafts they read, as a table: converted, corrupted, copied, right or wrong."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agon.evaluate.draft_effects import DraftEffects, draft_effects, exchanges
 from agon.judges.pool import JudgePool
 from agon.reports.tables import Table, percent
+from agon.runs.evaluations import EvaluationFolder
 from agon.runs.records import Record
 
 COUNTS = ("both right", "corrupted", "converted", "both wrong", "same error")
@@ -23,12 +25,14 @@ class Direction:
     solved_alone: float | None
 
 
-def read_directions(record: Record, task: str, pool: JudgePool) -> Iterator[Direction]:
+def read_directions(
+    record: Record, task: str, pool: JudgePool, read_result: Callable[[EvaluationFolder], Mapping[str, Any]]
+) -> Iterator[Direction]:
     """Every direction in which a run was tested on a task, if it was; `pool` judges math."""
     evaluation = record.evaluations("test").get(task)
     if evaluation is None:
         return
-    result, dialect = evaluation.read_result(), evaluation.read_settings()["dialect"]
+    result, dialect = read_result(evaluation), evaluation.read_settings()["dialect"]
     for name, played in exchanges(result, evaluation.read_samples()).items():
         effects = draft_effects(played, dialect, pool)
         yield Direction(record.name, name, effects, result["arms"][name].get("alone_given_wrong_draft"))

@@ -1,13 +1,16 @@
 """Copies of runs that are small enough to commit: outcomes without texts and weights.
 
-Of each run (or folder that `agon eval --output` wrote) a copy has what `agon compare` reads: the configuration, task,
-summary, metrics, environment, times and note, the adapters' configurations without their weights, and of each
-evaluation its settings, its result and samples.jsonl.gz. In there only the answer of each text is left, of a program
-nothing; lengths, verdicts and all else are kept. The same run gives the same bytes.
+Of each run (or folder that `agon eval --output` wrote) a copy has what `agon compare`, `agon report` and `agon view`
+read: the configuration, task, summary, environment, times and note, the metrics that they show, the adapters'
+configurations without their weights, and of each evaluation its settings, its result and samples.jsonl.gz. In there
+only the answer of each text is left, of a program nothing; lengths, verdicts and all else are kept. The same run gives
+the same bytes.
 """
 
 import gzip
 import io
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +23,12 @@ from agon.runs.folder import RECORDS, Run, is_run
 from agon.runs.samples import Attempt, Sample
 
 OF_AN_EVALUATION = ("settings.json", "result.json")
+METRICS = "metrics.jsonl"
+# The metrics that reports and the viewer show, a quarter of what a step logs.
+SHOWN = re.compile(
+    r"step|loss|num_tokens|time/.+|memory/.+|eval_.+|duel/(converted|corrupted)"
+    r"|(draft|challenge)/(correct|length|well_formed|dropped_groups|truncated|reward/.+)"
+)
 
 
 def lean_copy(source: Path, out: Path) -> Path:
@@ -43,7 +52,17 @@ def outcomes(source: Path) -> dict[Path, bytes]:
     kept = [source / name for name in RECORDS] + sorted(source.glob("adapters/*/adapter_config.json"))
     kept += [folder / name for folder in evaluations for name in OF_AN_EVALUATION]
     samples = {folder.relative_to(source) / "samples.jsonl.gz": packed(folder) for folder in evaluations}
-    return {path.relative_to(source): path.read_bytes() for path in kept if path.is_file()} | samples
+    found = {path.relative_to(source): path.read_bytes() for path in kept if path.is_file()} | samples
+    if Path(METRICS) in found:
+        found[Path(METRICS)] = shown_metrics(source)
+    return found
+
+
+def shown_metrics(source: Path) -> bytes:
+    """The lines of metrics with what is shown of them."""
+    lines = [{name: value for name, value in line.items() if SHOWN.fullmatch(name)}
+             for line in Run(source).read_metrics()]  # fmt: skip
+    return "".join(json.dumps(line) + "\n" for line in lines).encode()
 
 
 def evaluations_in(source: Path) -> Iterator[Path]:

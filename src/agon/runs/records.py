@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from agon.errors import InputError
-from agon.game.methods import METHODS
 from agon.game.methods import method as method_of
+from agon.game.methods import place_of
 from agon.runs.evaluations import EvaluationFolder, find_evaluations
 from agon.runs.folder import Run, is_run
 
@@ -142,11 +142,9 @@ def read_records(folder: Path) -> list[Record]:
     found = [read_record(path) for path in sorted(folder.glob("*")) if is_run(path) or find_evaluations(path)]
     if not any(record.trained for record in found):
         raise InputError(f"'{folder}' holds no runs: expected folders with a config.yaml in it.")
-    order = {name: place for place, name in enumerate(METHODS)}
-    last = len(order)  # methods of one's own
     return sorted(
         found,
-        key=lambda one: (order.get(one.method, last), one.seed, one.rate) if one.trained else (-1, 0, 0.0),
+        key=lambda one: (place_of(one.method), one.seed, one.rate) if one.trained else (-1, 0, 0.0),
     )
 
 

@@ -6,6 +6,7 @@ Everything is kept as it comes and played once: the same command after an interr
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from agon.arena import Arena
 from agon.engines.protocol import Request, Sampling, derive_seed
+from agon.errors import InputError
 from agon.evaluate.arms import CONTROLS, Arm, Play
 from agon.evaluate.load import LoadedTarget
 from agon.evaluate.metrics import Figures, arm_figures, correctness, grid
@@ -169,8 +171,19 @@ def summaries(
 
 
 def _read(file: Path) -> dict[tuple[str, int], str]:
-    rows = [json.loads(line) for line in whole_lines(file)]
-    return {(row["solution"], row["try"]): row["text"] for row in rows}
+    known = {}
+    for number, line in enumerate(whole_lines(file), start=1):
+        try:
+            solution, tried, text = itemgetter("solution", "try", "text")(json.loads(line))
+            if (type(solution), type(tried), type(text)) != (str, int, str):
+                raise TypeError("a value of another kind")
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise InputError(
+                f"Line {number} of {file} is not a summary ({type(error).__name__}: {error}): remove the line, and the "
+                "same command goes on."
+            ) from error
+        known[solution, tried] = text
+    return known
 
 
 def _asked(

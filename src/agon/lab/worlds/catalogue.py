@@ -9,6 +9,7 @@ _READS = ("self-refine", "coop", "agon", "shuffled")
 # All short walks, and for the long ones a guess among the places that were not seen.
 ONE_PASS = 0.5 + 0.5 / (len(relay.PLACES) - relay.PASS - 1)
 _RELAY = "agon.lab.worlds.relay:relay"
+_RELAY_HABITS = tuple(dict.fromkeys([*relay.CHALLENGE_HABITS, *relay.DRAFT_HABITS]))
 _RELAY_OPTIONS = {"max_completion_length": relay.CAP, "learning_rate": 2e-3}
 
 RELAY = World(
@@ -23,6 +24,7 @@ RELAY = World(
         Claim("shuffled", "agon", "same"),
     ),
     accuracy={**dict.fromkeys(_READS, 1.0), "grpo": ONE_PASS, "hidden": ONE_PASS},
+    habits=_RELAY_HABITS,
     options=_RELAY_OPTIONS,
 )
 
@@ -36,6 +38,7 @@ ELSEWHERE = World(
         Claim("agon", "coop", "same"),
     ),
     accuracy=dict.fromkeys(METHODS, ONE_PASS),
+    habits=_RELAY_HABITS,
     options={**_RELAY_OPTIONS, "prompts": "agon.lab.worlds.relay:elsewhere"},
 )
 
@@ -48,6 +51,7 @@ PREDICTED = {
 }
 # How fast an adapter's choice and skill move, per step: fitted to eight trainings of other seeds (docs/worlds.md).
 CHOICE_RATE, SKILL_RATE, WORK = 1.5, 0.75, 0.45
+_TRAP_HABITS = (*copying_trap.CHALLENGE_HABITS, "Guess")
 _TRAP_OPTIONS = {
     "max_completion_length": copying_trap.CAP,
     "learning_rate": 2e-3,
@@ -84,6 +88,7 @@ def _trap(name: str, why: str, *claims: Claim) -> World:
         task=_task(name),
         claims=(*claims, Claim("hidden", "grpo", "same")),
         accuracy={**reads, "grpo": P, "hidden": P},
+        habits=_TRAP_HABITS,
         options=_TRAP_OPTIONS,
     )
 
@@ -114,6 +119,7 @@ TWINS = World(
     task=_task("trap-inside"),
     claims=(Claim(ONE, OTHER, "same"),),
     accuracy={},
+    habits=_TRAP_HABITS,
     options=_TRAP_OPTIONS,
     methods={ONE: "coop", OTHER: "agon.lab.worlds.twins:again"},
     first_seeds={OTHER: 1000},

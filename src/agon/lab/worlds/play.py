@@ -22,6 +22,7 @@ from agon.runs.folder import Run
 from agon.runs.samples import Attempt
 
 Outcome = Mapping[str, Any]
+REST = "other"  # first words of finals that are no habit of the world
 
 
 def play(world: World, method: str, seed: int, folder: Path) -> dict[str, Any]:
@@ -43,11 +44,11 @@ def play(world: World, method: str, seed: int, folder: Path) -> dict[str, Any]:
         "seed": seed,
         "steps": ended.step,
         "seconds": [round(trained - started, 1), round(time.monotonic() - trained, 1)],
-        **measure(folder, world.methods[method]),
+        **measure(folder, world.methods[method], world.habits),
     }
 
 
-def measure(folder: Path, method: str) -> dict[str, Any]:
+def measure(folder: Path, method: str, known: Sequence[str]) -> dict[str, Any]:
     """The figures of an evaluated run."""
     run, row = Run(folder), row_of(method)
     (evaluation,) = run.evaluated("test")
@@ -64,7 +65,7 @@ def measure(folder: Path, method: str) -> dict[str, Any]:
     return {
         "arms": {name: round(_share(said), 4) for name, said in answers.items()},
         "accuracy": round(float(np.mean([_share(answers[name]) for name in standing])), 4),
-        "habits": _habits(finals),
+        "habits": _habits(finals, known),
         "right": ["".join("01"[said.correct] for said in answers[name]) for name in standing],
     }
 
@@ -73,10 +74,21 @@ def _share(said: Sequence[Attempt]) -> float:
     return float(np.mean([attempt.correct for attempt in said]))
 
 
-def _habits(finals: Sequence[Attempt]) -> dict[str, float]:
-    """How often finals announce each habit in their first word, the rare ones left out."""
+def _habits(finals: Sequence[Attempt], known: Sequence[str]) -> dict[str, float]:
+    """How often finals announce each habit in their first word."""
     words = Counter(final.text.removeprefix("<think>").split("<")[0].split(":")[0] for final in finals)
-    return {word: round(count / len(finals), 3) for word, count in words.most_common(4)}
+    return named_habits({word: count / len(finals) for word, count in words.items()}, known)
+
+
+def named_habits(shares: Mapping[str, float], known: Sequence[str]) -> dict[str, float]:
+    """The shares of the known habits, the largest first, and of all other first words together.
+
+    >>> named_habits({"Copy6p": 0.1, "Work": 0.4, "Copy": 0.5}, ["Copy", "Work", "Guess"])
+    {'Copy': 0.5, 'Work': 0.4, 'other': 0.1}
+    """
+    found = {habit: round(shares[habit], 3) for habit in known if shares.get(habit)}
+    rest = round(1 - sum(found.values()), 3)
+    return dict(sorted(found.items(), key=lambda item: -item[1])) | ({REST: rest} if rest > 0 else {})
 
 
 def entrants(outcomes: Sequence[Outcome]) -> list[Entrant]:

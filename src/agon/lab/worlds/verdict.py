@@ -11,9 +11,10 @@ from typing import Any, Literal
 import numpy as np
 
 from agon.evaluate.intervals import LEVEL
-from agon.lab.worlds.play import Outcome, contrasts
+from agon.lab.worlds.play import Outcome, contrasts, named_habits
 from agon.lab.worlds.world import Claim, World
 
+RARE = 0.005  # share of a habit that is not shown
 Found = Literal["more", "less", "no difference", "unknown"]
 AGREES: Mapping[str, tuple[Found, ...]] = {
     "more": ("more",),
@@ -68,6 +69,11 @@ def _without_spread(difference: float, runs: int) -> Found:
 
 def table(world: World, outcomes: Sequence[Outcome]) -> str:
     """The accuracies and the verdicts of a world as Markdown."""
+    return f"{methods_table(world, outcomes)}\n\n{claims_table(verdicts(world, outcomes))}"
+
+
+def methods_table(world: World, outcomes: Sequence[Outcome]) -> str:
+    """Every method that was run, its accuracy beside what construction predicts, and the habits of its finals."""
     lines = [
         "| method | runs | accuracy | 95% over runs | construction | finals |",
         "| --- | ---: | ---: | ---: | ---: | --- |",
@@ -76,12 +82,15 @@ def table(world: World, outcomes: Sequence[Outcome]) -> str:
         own = [outcome for outcome in outcomes if outcome["method"] == method]
         if own:
             lines.append(_row(world, method, own))
-    lines += [
-        "",
+    return "\n".join(lines)
+
+
+def claims_table(found: Sequence[Verdict]) -> str:
+    lines = [
         "| construction says | points | 95% over runs | the lab says | agree |",
         "| --- | ---: | ---: | --- | --- |",
     ]
-    for said in verdicts(world, outcomes):
+    for said in found:
         ends = "" if said.interval is None else _ends(said.interval)
         agree = {True: "yes", False: "**no**", None: "too few runs"}[said.agrees]
         lines.append(f"| {said.claim} | {100 * said.difference:+.1f} | {ends} | {said.found} | {agree} |")
@@ -92,11 +101,12 @@ def _row(world: World, method: str, own: Sequence[Outcome]) -> str:
     accuracies = np.array([outcome["accuracy"] for outcome in own])
     habits: dict[str, float] = {}
     for outcome in own:
-        for word, share in outcome["habits"].items():
-            habits[word] = habits.get(word, 0.0) + share / len(own)
-    written = ", ".join(
-        f"{word} {100 * share:.0f}" for word, share in sorted(habits.items(), key=lambda item: -item[1])[:3]
+        for habit, share in named_habits(outcome["habits"], world.habits).items():
+            habits[habit] = habits.get(habit, 0.0) + share / len(own)
+    often = sorted(
+        ((habit, share) for habit, share in habits.items() if share >= RARE), key=lambda one: -one[1]
     )
+    written = ", ".join(f"{habit} {100 * share:.0f}" for habit, share in often)
     said = world.accuracy.get(method)
     wanted = "" if said is None else f"{100 * said:.0f}"
     ends = _ends(_over_runs(accuracies)) if len(own) > 1 else ""

@@ -35,7 +35,8 @@ class Claim:
 class World:
     """A world. `accuracy` is what construction predicts for each method after training, `why` in one sentence.
 
-    `base` is one of ours, `task` as `agon train --task` takes it, `methods` the options by the names in the tables.
+    `base` is one of ours, `task` as `agon train --task` takes it, `methods` the options by the names in the tables,
+    `habits` the first words that the base has for its moves.
     """
 
     name: str
@@ -44,6 +45,7 @@ class World:
     task: str
     claims: tuple[Claim, ...]
     accuracy: Mapping[str, float]
+    habits: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     methods: Mapping[str, str] = field(default_factory=lambda: {name: name for name in METHODS})
     # Where a method has other seeds than the rest: with the same ones its second name would repeat its runs.

@@ -58,7 +58,7 @@ def open_questions(group: Group, answers: Sequence[Verdict]) -> list[str]:
         )
     elif seeds and min(seeds.values()) < ENOUGH_SEEDS:
         few = ", ".join(f"`{method}` {count}" for method, count in seeds.items() if count < ENOUGH_SEEDS)
-        said.append(f"A claim needs three training seeds; there are fewer of {few}.")
+        said.append(f"A claim needs {ENOUGH_SEEDS} training seeds; there are fewer of {few}.")
     lacking = [name for name in ("grpo", "coop", "agon") if name not in group.methods]
     if lacking:
         said.append(f"No finished run of {', '.join(f'`{name}`' for name in lacking)}.")

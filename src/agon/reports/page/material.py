@@ -5,15 +5,15 @@ itself which cells are compared; other runs are grouped by model, task, budget a
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from agon.errors import InputError
 from agon.evaluate.compare import BUDGET, HEADLINE, Entrant, enter_arms, refuse_unlike
-from agon.game.methods import METHODS
-from agon.runs.evaluations import find_evaluations
+from agon.game.methods import place_of
+from agon.runs.evaluations import EvaluationFolder, find_evaluations
 from agon.runs.folder import is_run
 from agon.runs.records import Record, read_record
 from agon.runs.sweep_folder import DONE, FAILED, RUNNING, WAITING, SweepFolder, is_sweep
@@ -47,18 +47,31 @@ class Entry:
         return self.record is not None and self.state == DONE
 
 
+class Results:
+    """The results of evaluations, each read once for a report."""
+
+    def __init__(self) -> None:
+        self._read: dict[Path, Mapping[str, Any]] = {}
+
+    def __call__(self, evaluation: EvaluationFolder) -> Mapping[str, Any]:
+        if evaluation.folder not in self._read:
+            self._read[evaluation.folder] = evaluation.read_result()
+        return self._read[evaluation.folder]
+
+
 @dataclass(frozen=True)
 class Group:
     """Runs of one setting, the untrained model with them."""
 
     label: str
     entries: tuple[Entry, ...]
+    results: Results = field(default_factory=Results)
 
     @cached_property
     def runs(self) -> list[Record]:
         """The finished runs in the order of the table of methods."""
         found = [entry.record for entry in self.entries if entry.counts and entry.record and entry.method]
-        return sorted(found, key=lambda one: (_place(one.method), one.seed))
+        return sorted(found, key=lambda one: (place_of(one.method), one.seed))
 
     @cached_property
     def begun(self) -> list[Record]:
@@ -94,7 +107,7 @@ class Group:
         key = (record.name, task)
         if key not in self._read:
             there = task in record.evaluations("test")
-            self._read[key] = enter_arms(str(record.folder), task) if there else {}
+            self._read[key] = enter_arms(str(record.folder), task, read_result=self.results) if there else {}
         return self._read[key]
 
     def entrants(self, task: str, arm: str = HEADLINE) -> list[Entrant]:
@@ -133,6 +146,7 @@ class Material:
     given: tuple[str, ...]
     groups: tuple[Group, ...]
     entries: tuple[Entry, ...]
+    results: Results
 
     @property
     def records(self) -> list[Record]:
@@ -156,7 +170,8 @@ def read_material(places: Sequence[str]) -> Material:
         )
     if not entries:
         raise InputError("There is nothing to report: give runs, a sweep, or a folder that holds them.")
-    return Material(tuple(places), _groups(entries), tuple(entries))
+    results = Results()
+    return Material(tuple(places), _groups(entries, results), tuple(entries), results)
 
 
 def _entries(place: Path) -> Iterator[Entry]:
@@ -211,7 +226,7 @@ def _refuse_incomplete(record: Record) -> None:
         raise InputError(f"The config.yaml of '{record.folder}' has no {missing[0]}: restore it.")
 
 
-def _groups(entries: Sequence[Entry]) -> tuple[Group, ...]:
+def _groups(entries: Sequence[Entry], results: Results) -> tuple[Group, ...]:
     """The groups in the order of their first run; the untrained model belongs to each that it can stand beside."""
     named: dict[str, list[Entry]] = {}
     settings = {
@@ -230,9 +245,9 @@ def _groups(entries: Sequence[Entry]) -> tuple[Group, ...]:
         named.setdefault(label, []).append(entry)
     plain = [entry for entry in entries if entry.method is None and not entry.group]
     if not named:
-        return (Group("the untrained model", tuple(plain)),)
+        return (Group("the untrained model", tuple(plain), results),)
     found = tuple(
-        Group(label, (*(one for one in plain if _stands_beside(one, members)), *members))
+        Group(label, (*(one for one in plain if _stands_beside(one, members, results)), *members), results)
         for label, members in named.items()
     )
     return tuple(
@@ -240,7 +255,7 @@ def _groups(entries: Sequence[Entry]) -> tuple[Group, ...]:
     )
 
 
-def _stands_beside(plain: Entry, members: Sequence[Entry]) -> bool:
+def _stands_beside(plain: Entry, members: Sequence[Entry], results: Results) -> bool:
     """Whether the untrained model was tested as these runs were: the same model, problems and decoding."""
     asked = ("model", "fingerprint", "decoding", "samples")
     tested = [
@@ -248,9 +263,9 @@ def _stands_beside(plain: Entry, members: Sequence[Entry]) -> bool:
         for entry in members
         if entry.record
         for one in entry.record.evaluations("test").values()
-        for result in [one.read_result()]
+        for result in [results(one)]
     ]
-    own = [one.read_result() for one in plain.record.evaluations("test").values()] if plain.record else []
+    own = [results(one) for one in plain.record.evaluations("test").values()] if plain.record else []
     return not tested or any({name: result[name] for name in asked} in tested for result in own)
 
 
@@ -262,8 +277,3 @@ def setting_name(config: Mapping[str, Any]) -> str:
 
 def _written(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _place(method: str) -> int:
-    order = list(METHODS)
-    return order.index(method) if method in order else len(order)

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from agon.errors import InputError
+from agon.evaluate.compare import HEADLINE, compare, enter_arms
 from agon.game.methods import METHODS
 from agon.reports.evaluation_tables import compare_tables
 from agon.reports.methods_table import against_zero_shot, methods_table
-from agon.reports.page.material import ALIKE, Group, Material, setting_name
+from agon.reports.page.material import ALIKE, Group, Material, Results, setting_name
 from agon.reports.page.model import Block, Heading, Listing, Section, Text
 from agon.reports.tables import Table
 from agon.reports.training_tables import budget_table, gpu_table, rates_table, signal_table
@@ -116,16 +117,14 @@ def rates_section(material: Material) -> Section | None:
     for found in compared:
         if len(compared) > 1:
             blocks.append(Heading(setting_name(found[0].config)))
-        blocks += _rates(found)
+        blocks += _rates(found, material.results)
     return Section("Learning rates", "rates", tuple(blocks)) if blocks else None
 
 
-def _rates(found: Sequence[Record]) -> Iterator[Block]:
-    from agon.evaluate.compare import compare, enter
-
+def _rates(found: Sequence[Record], results: Results) -> Iterator[Block]:
     task = str(found[0].task.get("name", ""))
     entrants = {
-        one.name: enter(str(one.folder), task, "validation")
+        one.name: enter_arms(str(one.folder), task, "validation", results)[HEADLINE]
         for one in found
         if task in one.evaluations("validation")
     }

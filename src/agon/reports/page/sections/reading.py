@@ -55,14 +55,14 @@ def _arms(group: Group, task: str) -> Iterator[Arm]:
     """Every arm in which one draft was read, with its method; the untrained model reading itself first."""
     for record in group.plain:
         evaluation = record.evaluations("test").get(task)
-        arms = evaluation.read_result()["arms"] if evaluation else {}
+        arms = group.results(evaluation)["arms"] if evaluation else {}
         if "self-cascade" in arms:
             yield "untrained, reading itself", arms["self-cascade"]
     for record in group.runs:
         evaluation = record.evaluations("test").get(task)
         if evaluation is None or record.note:
             continue
-        for name, figures in evaluation.read_result()["arms"].items():
+        for name, figures in group.results(evaluation)["arms"].items():
             if name.count("->") == 1:
                 itself = name.split("->")[0] == name.split("->")[1]
                 yield f"{record.method}, reading itself" if itself else record.method, figures
@@ -75,7 +75,9 @@ def copying_section(material: Material) -> Section | None:
         for group in material.groups:
             for task in group.tasks:
                 records = [*group.plain, *group.runs]
-                found = [each for record in records for each in read_directions(record, task, pool)]
+                found = [
+                    each for record in records for each in read_directions(record, task, pool, group.results)
+                ]
                 label = f"{group.label}: " if len(material.groups) > 1 else ""
                 if found:
                     blocks.append(transitions_table(f"{label}{task} test, what finals took over", found))
@@ -93,7 +95,7 @@ def complementarity_section(material: Material) -> Section | None:
     for group in material.groups:
         for record in group.runs:
             for task, evaluation in record.evaluations("test").items():
-                result = evaluation.read_result()
+                result = group.results(evaluation)
                 figures = result.get("complementarity")
                 if figures:
                     arms = result["arms"]

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from agon.evaluate.compare import eval_command
-from agon.reports.page.material import Group, Material
+from agon.reports.page.material import Group, Material, Results
 from agon.reports.page.model import Block, Code, Heading, Section, Text
 from agon.runs.records import Record
 from agon.runs.sweep_folder import SweepFolder, is_sweep
@@ -58,9 +58,9 @@ def _group(group: Group, runs: Sequence[Record], defaults: Baseline) -> Iterator
         more = [word for name, value in own.items() for word in (f"--{name}", written(value))]
         words = ["agon", "train", "recipe.yaml", "--method", run.method, "--seed", str(run.seed), *more]
         lines.append(shlex.join([*words, "--output_dir", f"runs/{run.name}"]))
-        lines += _evaluations(run, f"runs/{run.name}")
+        lines += _evaluations(run, f"runs/{run.name}", group.results)
     for record in group.plain:
-        lines += _controls(record)
+        lines += _controls(record, group.results)
     yield Code(tuple(lines))
 
 
@@ -81,20 +81,20 @@ def written(value: Any) -> str:
     return str(value) if isinstance(value, (str, int, float)) else json.dumps(value)
 
 
-def _evaluations(run: Record, place: str) -> Iterator[str]:
+def _evaluations(run: Record, place: str, results: Results) -> Iterator[str]:
     own = str(run.task.get("name", ""))
     for split in ("validation", "test"):
         for task, evaluation in run.evaluations(split).items():
-            result = evaluation.read_result()
+            result = results(evaluation)
             sizes = run.task.get("sizes") or {}
             whole = task != own or sizes.get(split) in (None, result["n"])
             words = eval_command(place, task if task != own else None, split, None if whole else result["n"])
             yield words + _samples(result)
 
 
-def _controls(record: Record) -> Iterator[str]:
+def _controls(record: Record, results: Results) -> Iterator[str]:
     for task, evaluation in record.evaluations("test").items():
-        result = evaluation.read_result()
+        result = results(evaluation)
         decoding = result["decoding"]
         words = [
             "agon",

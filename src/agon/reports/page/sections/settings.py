@@ -6,7 +6,7 @@ from statistics import fmean
 
 from agon.evaluate.claims import claim_differences
 from agon.evaluate.compare import Entrant, sides
-from agon.game.methods import METHODS
+from agon.game.methods import place_of
 from agon.reports.page.material import Group, Material
 from agon.reports.page.model import Block, Heading, Section
 from agon.reports.page.paper import ABLATIONS, MAIN, SCALING, TRANSFER
@@ -66,7 +66,7 @@ def scaling_section(material: Material) -> Section | None:
     if len(tested) < 2:
         return None
     methods = list(dict.fromkeys(name for group in tested for name in group.methods))
-    methods.sort(key=lambda name: list(METHODS).index(name) if name in METHODS else len(METHODS))
+    methods.sort(key=place_of)
     rows = tuple(_setting(group, methods) for group in tested)
     head = ("setting", "zero-shot", *methods, "agon - grpo", "paper: zero-shot, grpo, agon")
     notes = (
