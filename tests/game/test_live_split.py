@@ -1,6 +1,6 @@
 """Text split while it is written agrees with the transcript of the whole, however it is cut into pieces."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agon.game.dialects import DIALECTS, Dialect
@@ -66,11 +66,13 @@ def test_a_dialect_without_a_private_block_is_public_all_through(text: str, size
 
 
 @given(st.text(alphabet="abc"), st.lists(st.text(alphabet="abc", min_size=1, max_size=3), max_size=3), PIECES)
-def test_text_ends_before_the_first_stop_however_it_arrives(
+@example("baa", ["a", "baa"], [1])
+@example("baa", ["a", "baa"], [3])
+def test_text_ends_before_the_stop_that_is_complete_first_however_it_arrives(
     text: str, stops: list[str], sizes: list[int]
 ) -> None:
     live = LiveStop(stops)
     passed = "".join(live.feed(piece) for piece in cut(text, sizes)) + live.finish()
-    at = min([text.find(stop) for stop in stops if stop in text], default=None)
-    assert live.hit == (at is not None)
-    assert passed == text[:at]
+    complete = [(text.find(stop) + len(stop), text.find(stop)) for stop in stops if stop in text]
+    assert live.hit == bool(complete)
+    assert passed == text[: min(complete)[1] if complete else None]

@@ -49,7 +49,7 @@ class LiveSplit:
 
 
 class LiveStop:
-    """Passes text on up to the first stop sequence, which is left out.
+    """Passes text on up to the stop sequence that is complete first, which is left out.
 
     >>> stop = LiveStop(["END"])
     >>> stop.feed("one E"), stop.feed("ND two"), stop.hit
@@ -65,9 +65,10 @@ class LiveStop:
         if self.hit or not self._stops:
             return "" if self.hit else text
         rest = self._held + text
-        if found := _first(rest, self._stops):
+        found = [(at + len(stop), at) for stop in self._stops if (at := rest.find(stop)) >= 0]
+        if found:
             self.hit, self._held = True, ""
-            return rest[: found[0]]
+            return rest[: min(found)[1]]
         kept = len(rest) - _overhang(rest, self._stops)
         self._held = rest[kept:]
         return rest[:kept]
