@@ -3,7 +3,9 @@
     python benchmarks/serve.py --out OUT                                          # embedded base, a CPU
     python benchmarks/serve.py --model MODEL_FOLDER --engine vllm --out OUT       # one GPU
     python benchmarks/serve.py --model MODEL_FOLDER --engine vllm-server --out OUT  # starts `vllm serve`
+    python benchmarks/serve.py --engine paced --out OUT                           # a made-up engine, a CPU
     python benchmarks/serve.py --table OUT/serve.json                             # print it again
+    python benchmarks/serve.py --compare before=A/serve.json after=B/serve.json --out OUT
 
 A client in a process of its own keeps 1, 8, 64 or 256 streamed requests in flight until all are
 answered. Every request that reached the engine is recorded, and the bare engine then samples the same
@@ -12,11 +14,16 @@ without HTTP, or with plain requests to `vllm serve`. Reported are tokens per se
 the time to a draft's first token. The bare engine is timed twice: with completions in one piece, which
 is the floor for tokens per second, and token by token, for the first token. Adapters are fresh, B with
 visible noise.
+
+The engines `paced` and `paced-in-process` sample nothing: a step takes as long as one of vLLM with a 0.5B
+model on an H200, part of it as Python work. They show what HTTP costs beside a fast engine where there is
+no GPU: `paced` is vLLM with its engine core in a process of its own, `paced-in-process` with it in ours.
 """
 
 import argparse
 import asyncio
 import json
+import multiprocessing
 import os
 import platform
 import random
@@ -26,7 +33,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,10 +80,18 @@ def main() -> None:
         client(arguments.client, arguments.in_flight)
         return
     if arguments.table:
-        print(markdown(json.loads(arguments.table.read_text())), end="")
+        measured = json.loads(arguments.table.read_text())
+        print(markdown(measured) if "levels" in measured else side_by_side(measured), end="")
         return
     out = Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
+    if arguments.compare:
+        runs: dict[str, list[Any]] = {}
+        for name, _, path in (each.partition("=") for each in arguments.compare):
+            runs.setdefault(name, []).append(json.loads(Path(path).read_text()))
+        (out / "serve.json").write_text(json.dumps(runs, indent=2) + "\n")
+        print(side_by_side(runs), end="")
+        return
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         measured = measure(arguments, Path(folder), out, stack)
@@ -87,6 +102,8 @@ def main() -> None:
 
 
 def measure(arguments: argparse.Namespace, folder: Path, out: Path, stack: ExitStack) -> dict[str, Any]:
+    from agon.serve.driver import Driver
+    from agon.serve.limits import Limits
     from agon.serve.open import ServeOptions, open_service
     from agon.serve.server import SWITCH_S, listen, make_server
 
@@ -96,16 +113,22 @@ def measure(arguments: argparse.Namespace, folder: Path, out: Path, stack: ExitS
         stack.enter_context(vllm_server(arguments, folder)) if arguments.engine == "vllm-server" else None
     )
     options = ServeOptions(
-        engine=arguments.engine,
+        engine="transformers" if arguments.engine in PACED else arguments.engine,
         vllm_servers=[address] if address else (),
         max_model_len=2048 if arguments.engine == "vllm" else None,
         vllm_kv_cache_bytes=int(arguments.cache_gb * 2**30)
         if arguments.engine == "vllm" and cuda()
         else None,
         rows=arguments.rows,
+        limits=Limits(in_flight=2 * max(arguments.levels)),  # one may still be leaving as the next comes
     )
     opened = stack.enter_context(open_service(str(run), options))
     service = opened.service
+    if arguments.engine in PACED:
+        core = PACED[arguments.engine]()
+        said = opened.loaded.chat.tokenizer(PACED_TEXT, add_special_tokens=False)["input_ids"]
+        service.cascade.sampler = Driver(PacedEngine(core, said), 2048)
+        stack.callback(service.cascade.sampler.close)
     recorder = Recorder(service.cascade.sampler)
     service.cascade.sampler = recorder
     bound = listen("127.0.0.1", 0)
@@ -141,6 +164,164 @@ def measure(arguments: argparse.Namespace, folder: Path, out: Path, stack: ExitS
     thread.join(30)
     bound.close()
     return measured
+
+
+# A step of vLLM 0.26 with a 0.5B model on an H200, fitted to docs/results/serve-h200.json (bare: 3.1, 2.9, 3.4
+# and 6.9 ms at 1, 8, 64 and 256 rows; first tokens after 11 to 61 ms).
+STEP_S, STEP_ROW_S, SHORTEST_STEP_S = 2.2e-3, 18e-6, 2.9e-3
+PREFILL_S = 8e-3  # what a step with new prompts takes beside
+# How much of it is Python work, which holds the interpreter lock: in the scheduler, and for the output of a row.
+SCHEDULE_S, SCHEDULE_ROW_S, OUTPUT_ROW_S, ADD_S = 1.2e-3, 5e-6, 5e-6, 0.2e-3
+STREAM_INTERVAL = 8  # as `agon serve` sets it
+
+
+class PacedCore:
+    """An engine core that takes vLLM's time and samples nothing: a token for every row and step.
+
+    It polls for the end of a step, as vLLM does, or sleeps: in a process of its own, where nobody else wants the
+    interpreter, polling would only take a core from the others.
+    """
+
+    def __init__(self, asleep: bool = False) -> None:
+        self._asleep = asleep
+        self._left: dict[str, int] = {}
+        self._new = False
+
+    def add(self, key: str, tokens: int) -> None:
+        self._left[key] = tokens
+        self._new = True
+
+    def abort(self, keys: Collection[str]) -> None:
+        for key in keys:
+            self._left.pop(key, None)
+
+    @property
+    def rows(self) -> int:
+        return len(self._left)
+
+    def step(self) -> list[tuple[str, bool]]:
+        """Who has another token, and whether it is the last."""
+        rows = self.rows
+        whole = max(SHORTEST_STEP_S, STEP_S + rows * STEP_ROW_S) + (PREFILL_S if self._new else 0)
+        python = SCHEDULE_S + rows * SCHEDULE_ROW_S
+        work(python)
+        wait_s = whole - python - rows * OUTPUT_ROW_S
+        until = time.perf_counter() + wait_s
+        if self._asleep:
+            time.sleep(wait_s)
+        while time.perf_counter() < until:
+            os.sched_yield()
+        self._new = False
+        for key in self._left:
+            self._left[key] -= 1
+        drawn = [(key, left == 0) for key, left in self._left.items()]
+        self._left = {key: left for key, left in self._left.items() if left}
+        return drawn
+
+
+PACED_TEXT = "First 3 * 4 = 12, then 12 + 30 = 42. "
+
+
+def work(seconds: float) -> None:
+    """Python work of this length, however often another thread has its turn in between."""
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
+
+
+class PacedProcess:
+    """A core in a process of its own: its steps arrive over a pipe."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=run_core, args=(theirs,), daemon=True)
+        self._process.start()
+
+    def add(self, key: str, tokens: int) -> None:
+        self._pipe.send((key, tokens))
+
+    def abort(self, keys: Collection[str]) -> None:
+        self._pipe.send(tuple(keys))
+
+    def step(self) -> list[tuple[str, bool]]:
+        drawn: list[tuple[str, bool]] = self._pipe.recv()
+        return drawn
+
+
+def run_core(pipe: Any) -> None:
+    core = PacedCore(asleep=True)
+    while True:
+        while not core.rows or pipe.poll():
+            match pipe.recv():
+                case (str(key), int(tokens)):
+                    core.add(key, tokens)
+                case keys:
+                    core.abort(keys)
+        pipe.send(core.step())
+
+
+PACED: dict[str, Callable[[], PacedCore | PacedProcess]] = {
+    "paced": PacedProcess,
+    "paced-in-process": PacedCore,
+}
+
+
+class PacedEngine:
+    """The live side of a paced core, with vLLM's own work for requests and rows in this process."""
+
+    def __init__(self, core: PacedCore | PacedProcess, token_ids: Sequence[int]) -> None:
+        self._core = core
+        self.submits_anytime = isinstance(core, PacedProcess)
+        self._token_ids = token_ids  # what every completion says, again and again
+        self._rows: dict[str, PacedRow] = {}
+
+    def submit(self, requests: Sequence[Any], whole: bool = False, seeded: bool = True) -> None:
+        for request in requests:
+            work(ADD_S)
+            self._rows[request.key] = PacedRow(whole)
+            self._core.add(request.key, request.sampling.max_tokens)
+
+    def cancel(self, keys: Collection[str]) -> None:
+        gone = [key for key in keys if self._rows.pop(key, None)]
+        if gone:
+            self._core.abort(gone)
+
+    def advance(self) -> list[Any]:
+        from agon.engines.live import Piece
+
+        if not self._rows:
+            return []
+        drawn, pieces = self._core.step(), []
+        work(len(drawn) * OUTPUT_ROW_S)
+        for key, last in drawn:
+            row = self._rows.get(key)
+            if row is None:  # cancelled
+                continue
+            row.drawn += 1
+            if last:
+                del self._rows[key]
+            if last or (not row.whole and (row.sent == 0 or row.drawn - row.sent >= STREAM_INTERVAL)):
+                tokens = [self._token_ids[at % len(self._token_ids)] for at in range(row.sent, row.drawn)]
+                row.sent = row.drawn
+                pieces.append(Piece(key, tokens, "length" if last else None))
+        return pieces
+
+    @property
+    def running(self) -> int:
+        return len(self._rows)
+
+    def close(self) -> None:
+        self.cancel(list(self._rows))
+
+
+@dataclass
+class PacedRow:
+    """A request of a paced engine."""
+
+    whole: bool
+    drawn: int = 0
+    sent: int = 0
 
 
 class Recorder:
@@ -413,10 +594,31 @@ def markdown(measured: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def side_by_side(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Both ratios to the bare engine, by in flight, for each name: medians of its runs, and their range."""
+    levels = list(next(iter(runs.values()))[0]["levels"])
+    lines = [
+        f"| | {' | '.join(f'{level} in flight' for level in levels)} |",
+        "| --- |" + " ---: |" * len(levels),
+    ]
+    for what, floor in (("tokens per second", "bare"), ("first token, ms", "bare, streamed")):
+        for name, measured in runs.items():
+            cells = []
+            for level in levels:
+                rows = [run["levels"][level] for run in measured]
+                ratios = sorted(row["cascade"][what] / row[floor][what] for row in rows)
+                middle = statistics.median(ratios)
+                cells.append(f"{middle:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+            lines.append(f"| {what.removesuffix(', ms')}, {name} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", default="embedded", help="folder of the base model (default embedded)")
-    parser.add_argument("--engine", default="transformers", choices=("transformers", "vllm", "vllm-server"))
+    parser.add_argument(
+        "--engine", default="transformers", choices=("transformers", "vllm", "vllm-server", *PACED)
+    )
     parser.add_argument("--out", help="folder for serve.json and serve.md")
     parser.add_argument("--levels", type=int, nargs="+", default=list(LEVELS), help="requests in flight")
     parser.add_argument("--scale", type=float, default=1.0, help="so many times the usual requests")
@@ -426,13 +628,20 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--cache-gb", type=float, default=16.0, help="vLLM's cache on a GPU")
     parser.add_argument("--vllm-args", nargs=argparse.REMAINDER, default=[], help="more for `vllm serve`")
     parser.add_argument("--table", type=Path, metavar="JSON", help="print the table of an earlier run")
+    parser.add_argument(
+        "--compare",
+        nargs="+",
+        metavar="NAME=JSON",
+        help="earlier runs side by side, several of a name as repeats",
+    )
     parser.add_argument("--client", metavar="URL", help=argparse.SUPPRESS)
     parser.add_argument("--in-flight", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if not (arguments.out or arguments.table or arguments.client):
         parser.error("give --out")
     if arguments.tokens is None:
-        arguments.tokens = 64 if arguments.model == "embedded" else 192
+        embedded = arguments.model == "embedded" and arguments.engine not in PACED
+        arguments.tokens = 64 if embedded else 192
     return arguments
 
 

@@ -1,5 +1,7 @@
-"""The cascade in front of two real vLLM servers: the right policies, streams, and one server killed under load."""
+"""The cascade on real vLLM, in a child process and on two servers: policies, streams, signals, one server killed."""
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -11,6 +13,7 @@ from typing import Any
 
 import httpx
 import openai
+import psutil
 import pytest
 import yaml
 
@@ -80,7 +83,7 @@ def test_both_stages_are_those_of_the_transformers_engine(run: Path, front: Runn
     assert len(set(theirs.values())) == 4
 
 
-def test_vllm_in_process_streams_the_same_and_lets_cancelled_requests_go(run: Path) -> None:
+def test_vllm_s_own_engine_streams_the_same_and_lets_cancelled_requests_go(run: Path) -> None:
     with serving(run, ServeOptions(api_key=KEY)) as alone:
         expected = [ask(alone, number, max_tokens=40) for number in range(6)]
     options = ServeOptions(engine="vllm", max_model_len=1024, api_key=KEY)
@@ -166,3 +169,37 @@ def test_a_server_killed_under_load_loses_no_request(front: Running, servers: li
     assert metrics.retries > 0
     assert "ready" not in front.opened.loaded.engine.replicas()[servers[0].url]  # type: ignore[attr-defined]
     front.wait_until_idle()
+
+
+def test_ctrl_c_for_the_whole_terminal_ends_no_answer_and_a_killed_server_leaves_no_process(
+    run: Path,
+) -> None:
+    """vLLM's own processes get what the terminal sends too, and must neither end before the server nor after it."""
+    for ending in (signal.SIGINT, signal.SIGKILL):
+        command = [sys.executable, "-m", "agon.cli", "serve", str(run), "--engine", "vllm", "--port", "0"]
+        process = subprocess.Popen(
+            [*command, "--max-model-len", "1024"], stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        try:
+            assert process.stderr is not None
+            url = next(line for line in process.stderr if " at http" in line).split()[-1]
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            children = psutil.Process(process.pid).children(recursive=True)
+            assert any("EngineCore" in child.name() for child in children)
+            asked = {**GREEDY, "messages": [{"role": "user", "content": problem(1)}], "stream": True, "n": 4}
+            with httpx.stream("POST", f"{url}/chat/completions", json=asked, timeout=120) as answer:
+                lines = answer.iter_lines()
+                assert next(lines).startswith("data: ")
+                if ending == signal.SIGINT:
+                    os.killpg(process.pid, ending)
+                    rest = [line for line in lines if line]
+                    assert rest[-1] == "data: [DONE]"
+                    assert '"finish_reason":"' in rest[-2]
+                else:
+                    process.kill()
+            assert process.wait(120) == (0 if ending == signal.SIGINT else -signal.SIGKILL)
+            _, alive = psutil.wait_procs(children, timeout=60)
+            assert not alive
+        finally:
+            process.kill()
+            process.wait()

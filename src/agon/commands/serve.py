@@ -1,7 +1,7 @@
 """Serve a trained pair to any OpenAI client: one policy drafts, the other answers.
 
   agon serve runs/agon                  transformers, at http://127.0.0.1:8000
-  agon serve runs/agon --engine vllm    vLLM in this process
+  agon serve runs/agon --engine vllm    vLLM in a child process
   agon serve runs/agon --engine vllm-server --vllm-servers http://host:8001
 
 Models: agon (the direction that validation chose), agon-ab, agon-ba, agon-a, agon-b, agon-base. SIGTERM

@@ -22,7 +22,11 @@ class Piece:
 
 
 class LiveEngine(Protocol):
-    """Samples step by step. All calls come from one thread; keys are unique among running requests."""
+    """Samples step by step. Keys are unique among running requests.
+
+    All calls come from one thread; an engine with a true `submits_anytime` takes new requests from another one
+    while it advances.
+    """
 
     def submit(self, requests: Sequence[Request], whole: bool = False, seeded: bool = True) -> None:
         """Queue requests; `whole` ones return all their tokens in their last piece.

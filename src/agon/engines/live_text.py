@@ -30,29 +30,34 @@ class LiveText:
         self._stream = DecodeStream(skip_special_tokens=False)
         self._held: list[int] = []  # may be the tokens that end it
         self._passed: list[str] = []
+        self._decoded = (0, "")  # of how many tokens, and what they say
         self.token_ids: list[int] = []
 
     def feed(self, token_ids: Sequence[int]) -> str:
         """What these tokens add; nothing while a character is incomplete."""
         self.token_ids += token_ids
-        start = len(self._passed)
-        for token in token_ids if self._core is not None else ():
-            self._held.append(token)
-            if token not in self._shows:
-                self._shows[token] = self._chat.decode([token]) != ""
-            if self._shows[token]:
-                self._step()
-        return "".join(self._passed[start:])
-
-    def _step(self) -> None:
+        if self._core is None:
+            return ""
+        self._held += token_ids
+        shown = len(self._held)
+        while shown and not self._is_shown(self._held[shown - 1]):
+            shown -= 1
+        if not shown:
+            return ""
+        new, self._held = self._held[:shown], self._held[shown:]
         try:
-            for token in self._held:
-                self._passed.append(self._stream.step(self._core, token) or "")
-        except (
-            Exception
-        ):  # tokenizers raises it bare, at bytes that turn text before them into something else
+            text: str = self._stream.step(self._core, new) or ""  # one call for all of them
+        except Exception:
+            # tokenizers raises it bare, at bytes that turn text before them into something else
             self._core = None
-        self._held.clear()
+            return ""
+        self._passed.append(text)
+        return text
+
+    def _is_shown(self, token: int) -> bool:
+        if token not in self._shows:
+            self._shows[token] = self._chat.decode([token]) != ""
+        return self._shows[token]
 
     def finish(self) -> str:
         """The rest of the text. Where a model wrote bytes that are no text, what was passed on stays as it is."""
@@ -63,4 +68,6 @@ class LiveText:
     @property
     def text(self) -> str:
         """All of it, as every engine decodes a rollout."""
-        return self._chat.decode(self.token_ids)
+        if self._decoded[0] != len(self.token_ids):
+            self._decoded = (len(self.token_ids), self._chat.decode(self.token_ids))
+        return self._decoded[1]

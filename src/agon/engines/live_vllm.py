@@ -1,4 +1,4 @@
-"""vLLM in process, token by token: every request joins the one continuous batch as it comes."""
+"""vLLM token by token: every request joins the one continuous batch as it comes."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
@@ -21,14 +21,20 @@ class LiveVllm:
         self._core = core  # vLLM's own
         self._versions = dict(versions)
         self.max_model_len = max_model_len
+        # A core in a process of its own takes requests while its last step is waited for here.
+        self.submits_anytime = not hasattr(core, "model_executor")
         self._running: set[str] = set()
 
     def submit(self, requests: Sequence[Request], whole: bool = False, seeded: bool = True) -> None:
         for request in requests:
             check_request(request, self._versions, self.max_model_len)
         for request in requests:
-            self._add(request.key, request, streamed=not whole, seeded=seeded)
-            self._running.add(request.key)
+            self._running.add(request.key)  # before its first token can come
+            try:
+                self._add(request.key, request, streamed=not whole, seeded=seeded)
+            except BaseException:
+                self._running.discard(request.key)
+                raise
 
     def cancel(self, keys: Collection[str]) -> None:
         gone = self._running & set(keys)

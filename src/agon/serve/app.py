@@ -4,7 +4,6 @@ A request is read and checked whole before anything is sampled, so that what can
 with a status; after that a stream has begun, and an error becomes its last event.
 """
 
-import asyncio
 import hmac
 import logging
 import time
@@ -171,9 +170,8 @@ class _Chat:
     async def _whole(self, asks: list[Ask]) -> list[Answer]:
         answers: dict[int, Answer] = {}
         limit = self._service.limits.timeout_s
-        sources = [self._service.cascade.answer(ask) for ask in asks]
         try:
-            async with asyncio.timeout(limit), aclosing(merged(sources)) as items:
+            async with aclosing(self._items(asks)) as items:
                 async for index, item in items:
                     if isinstance(item, Answer):
                         answers[index] = item
@@ -183,19 +181,13 @@ class _Chat:
 
     async def _events(self, asks: list[Ask], reply: Reply, usage: bool) -> AsyncGenerator[bytes, None]:
         limit = self._service.limits.timeout_s
-        deadline = self._began + limit
         for index in range(len(asks)):
             yield event(reply.opening(index))
         try:
-            async with aclosing(merged([self._service.cascade.answer(ask) for ask in asks])) as items:
-                while True:
-                    try:
-                        async with asyncio.timeout(deadline - time.monotonic()):
-                            index, item = await anext(items)
-                    except StopAsyncIteration:
-                        break
+            async with aclosing(self._items(asks)) as items:
+                async for index, item in items:
                     if isinstance(item, Delta):
-                        yield event(reply.chunk(index, item))
+                        yield reply.text(index, item)
                     else:
                         self._answers.append(item)
                         yield event(reply.closing(index, item))
@@ -208,6 +200,11 @@ class _Chat:
             if usage:
                 yield event(reply.usage_chunk(self._answers))
         yield DONE
+
+    def _items(self, asks: list[Ask]) -> AsyncGenerator[tuple[int, Delta | Answer], None]:
+        """What the answers say, as they are written, until the request's time is over."""
+        left = self._began + self._service.limits.timeout_s - time.monotonic()
+        return merged([self._service.cascade.answer(ask) for ask in asks], left)
 
     def _note(self, status: int) -> None:
         """Count and log how a request ended. What was asked and answered stays out of it."""

@@ -1,6 +1,6 @@
 """A thread that runs a live engine, and its streams for an event loop.
 
-The engine and the loop share Python's interpreter lock, so tokens are handed over in portions: a
+This thread and the loop share Python's interpreter lock, so tokens are handed over in portions: a
 request's first token and its end at once, what is between at most `HANDOVERS_PER_S` times a second for
 all streams together. One stream alone gets every token as it is drawn.
 """
@@ -47,6 +47,7 @@ class Driver:
 
     def __init__(self, engine: LiveEngine, max_model_len: int | None) -> None:
         self._engine = engine
+        self._submits_anytime = getattr(engine, "submits_anytime", False)
         self.max_model_len = max_model_len
         self.trouble: str | None = None
         self._changed = threading.Condition()
@@ -74,11 +75,15 @@ class Driver:
     ) -> AsyncGenerator[Piece, None]:
         key = f"{next(self._numbers)}"
         stream = _Stream(asyncio.get_running_loop())
+        named = replace(request, key=key)
         with self._changed:
             if self.trouble:
                 raise UnavailableError(self.trouble)
+            if self._submits_anytime:  # in time for the next step: the engine's thread waits for this one
+                self._engine.submit([named], whole, seeded)
+            else:
+                self._new.append((named, whole, seeded))
             self._streams[key] = stream
-            self._new.append((replace(request, key=key), whole, seeded))
             self._changed.notify()
         try:
             while stream.finish_reason is None:
@@ -122,12 +127,12 @@ class Driver:
             new, self._new = self._new, []
             cancelled, self._cancelled = self._cancelled, set()
             closed = self._closed
-        if cancelled:
-            self._engine.cancel(cancelled)
-            new = [order for order in new if order[0].key not in cancelled]
-            for key in cancelled:
-                self._portions.pop(key, None)
-                self._started.discard(key)
+            if cancelled:  # not while a request is being submitted
+                self._engine.cancel(cancelled)
+        new = [order for order in new if order[0].key not in cancelled]
+        for key in cancelled:
+            self._portions.pop(key, None)
+            self._started.discard(key)
         for request, whole, seeded in new:
             try:
                 self._engine.submit([request], whole, seeded)

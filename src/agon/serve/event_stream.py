@@ -71,13 +71,15 @@ class EventStream(Response):
 
 
 async def merged(
-    sources: list[AsyncGenerator[T, None]],
+    sources: list[AsyncGenerator[T, None]], seconds: float
 ) -> AsyncGenerator[tuple[int, T], None]:
     """What several generators yield, as it comes, with the number of the one it is from.
 
-    An error of one ends all; so does closing this generator.
+    An error of one ends all; so does closing this generator, or a `TimeoutError` after so many seconds.
     """
     arrived: asyncio.Queue[tuple[int, T] | BaseException | None] = asyncio.Queue()
+    # One timer for all of it: `asyncio.timeout` around each item costs as much as the item.
+    timer = asyncio.get_running_loop().call_later(seconds, arrived.put_nowait, TimeoutError())
 
     async def pump(number: int, source: AsyncGenerator[T, None]) -> None:
         try:
@@ -100,6 +102,7 @@ async def merged(
             else:
                 yield item
     finally:
+        timer.cancel()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from agon.evaluate.vllm_budget import VllmBudget
 from agon.game.problem import Domain
 from agon.runs.trust import all_or_nothing
 from agon.serve.cascade import Cascade
+from agon.serve.core_process import core_in_own_process
 from agon.serve.driver import Driver
 from agon.serve.limits import Limits
 from agon.serve.metrics import Metrics
@@ -84,7 +85,9 @@ def open_service(where: str, options: ServeOptions, trust_run_code: bool = False
     extra = {"stream_interval": 8} if options.engine == "vllm" and torch.cuda.is_available() else {}
     choice = EngineChoice(options.engine, budget, options.rows, options.vllm_servers, extra)
     metrics = Metrics()
-    with load_target(target, choice) as loaded:
+    with ExitStack() as stack:
+        with core_in_own_process(stack) if options.engine == "vllm" else nullcontext():
+            loaded = stack.enter_context(load_target(target, choice))
         sampler = _sampler(loaded, metrics)
         try:
             stages = Stages(loaded.chat, target.settings.summary_limit)

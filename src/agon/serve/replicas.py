@@ -136,7 +136,8 @@ class Replicas:
                         yield _piece(request.key, events)
             finally:
                 await stream.__aexit__(None, None, None)
-        except (httpx.HTTPError, httpx.StreamError, OSError) as error:
+        except (httpx.HTTPError, httpx.StreamError, OSError, AttributeError) as error:
+            # The last: what anyio raises where a connection is lost before it has been looked at.
             raise ReplicaError(f"{type(error).__name__}: {error}") from error
         except TimeoutError as error:
             raise ReplicaError("stopped answering") from error

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from agon.serve.cascade import Delta
@@ -49,10 +50,17 @@ class Reply:
     def opening(self, index: int) -> dict[str, Any]:
         return self._chunk(index, {"role": "assistant", "content": ""})
 
-    def chunk(self, index: int, delta: Delta) -> dict[str, Any]:
-        if delta.kind == "content":
-            return self._chunk(index, {"content": delta.text})
-        return self._chunk(index, {"reasoning_content": delta.text, "reasoning": delta.text})
+    def text(self, index: int, delta: Delta) -> bytes:
+        """New text as an event. Most events are of this kind, so nothing but the text is encoded for each."""
+        said = json.dumps(delta.text)
+        names = ("content",) if delta.kind == "content" else ("reasoning_content", "reasoning")
+        fields = ",".join(f'"{name}":{said}' for name in names)
+        choice = f'{{"index":{index},"delta":{{{fields}}},"finish_reason":null,"logprobs":null}}'
+        return f"{self._before_choice}{choice}]}}\n\n".encode()
+
+    @cached_property
+    def _before_choice(self) -> str:
+        return event(self._head("chat.completion.chunk", [])).decode().rstrip().removesuffix("]}")
 
     def closing(self, index: int, answer: Answer) -> dict[str, Any]:
         return {**self._chunk(index, {}, answer.finish_reason), **self._agon([(index, answer)])}
