@@ -4,7 +4,7 @@
 #
 #   scripts/gpu/pack_gym.sh SITE_PACKAGES OUT      then, over there: export PYTHONPATH=OUT:$PYTHONPATH
 set -euo pipefail
-site=$1 out=$2
+site=$(realpath "$1") out=$(realpath -m "$2")
 rm -rf "$out"
 mkdir -p "$out"
 
