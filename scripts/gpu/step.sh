@@ -38,7 +38,7 @@ part() { # NAME LIMIT, then the words of step.py
     [ "$code" -eq 0 ] || tail -n 5 "$out/$name.err" "$out/$name"/*.log
 }
 
-lines=padding_free=true,micro_batch_tokens=${TOKENS:-32768}
+lines=fused_layers=true,padding_free=true,micro_batch_tokens=${TOKENS:-32768}
 [ $# -gt 0 ] || set -- step long
 for name in "$@"; do
     case $name in
@@ -48,7 +48,7 @@ for name in "$@"; do
         ;;
     passes)
         part passes "${TRAIN_S:-190}" --long 512 --problems 32 --rows 32 --seconds "$((${TRAIN_S:-190} - 20))" \
-            --methods agon:fused_layers=false agon "agon:$lines" "agon:$lines,both_policies_at_once=true" "grpo:$lines"
+            --methods agon agon:fused_layers=true "agon:$lines" "agon:$lines,both_policies_at_once=true" "grpo:$lines"
         ;;
     long)
         part long "${TRAIN_S:-190}" --long "${LONG:-8192}" --seconds "$((${TRAIN_S:-190} - 20))" \

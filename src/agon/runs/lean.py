@@ -60,9 +60,11 @@ def outcomes(source: Path) -> dict[Path, bytes]:
 
 def shown_metrics(source: Path) -> bytes:
     """The lines of metrics with what is shown of them."""
-    lines = [{name: value for name, value in line.items() if SHOWN.fullmatch(name)}
-             for line in Run(source).read_metrics()]  # fmt: skip
-    return "".join(json.dumps(line) + "\n" for line in lines).encode()
+    shown = (
+        {name: value for name, value in line.items() if SHOWN.fullmatch(name)}
+        for line in Run(source).read_metrics()
+    )
+    return "".join(json.dumps(line) + "\n" for line in shown).encode()
 
 
 def evaluations_in(source: Path) -> Iterator[Path]:

@@ -158,11 +158,11 @@ class AgonConfig(GRPOConfig):
             "sequence_mask. A weight per sequence spreads with the root of the length; see docs/engines.md."
         },
     )
-    fused_layers: bool | None = field(
-        default=None,
+    fused_layers: bool = field(
+        default=False,
         metadata={
             "help": "Compute each adapted layer and each norm in one function instead of PEFT's and transformers' "
-            "steps; if unset, on a GPU. Gradients are theirs but for rounding."
+            "steps. Gradients are theirs but for rounding."
         },
     )
     padding_free: bool = field(
@@ -232,10 +232,6 @@ class AgonConfig(GRPOConfig):
             # TRL would choose bfloat16 everywhere; most CPUs emulate it, tens of times slower than float32.
             fits = not self.use_cpu and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
             self.bf16 = fits and not self.fp16
-        if (
-            self.fused_layers is None
-        ):  # on a CPU it saves nothing, and without it gradients are TRL's to the last bit
-            self.fused_layers = not self.use_cpu and torch.cuda.is_available()
         if self.use_vllm:
             self.engine = "vllm" if self.vllm_mode == "colocate" else "vllm-server"
         if self.ddp_find_unused_parameters is None and self.game.policies == 2:

@@ -202,7 +202,7 @@ def _one_kernel(
     options: dict[str, Any] = {"scale": scaling, "window_size": (-1, 0)}
     if "enable_gqa" in signature(attend).parameters:
         options["enable_gqa"] = groups > 1
-    else:  # before torch 2.12
+    else:  # older torch
         key, value = repeat_kv(key, groups), repeat_kv(value, groups)
     queries, keys, values = (part[0].transpose(0, 1).to(dtype) for part in (query, key, value))
     ends = [
