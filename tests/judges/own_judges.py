@@ -25,7 +25,7 @@ def misbehave(problem: Problem, answer: str) -> bool | Verdict:
     if answer == "grow":
         kept = []
         while True:
-            kept.append(bytearray(128 << 20))
+            kept.append(bytes(128 << 20))  # address space only: filling it takes its time
     if answer == "leave":
         raise SystemExit(0)
     if answer == "raise":

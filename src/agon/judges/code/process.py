@@ -109,6 +109,7 @@ class _Run:
         self._init: int | None = None  # process 1 of the sandbox, by its id outside
         self._init_handle: int | None = None
         self._waited = 0.0
+        self._unwatched = 0.0  # seconds in which this process itself was stopped, by a pool for instance
 
     def finish(self) -> Outcome:
         ending: Ending = self._communicate()
@@ -150,18 +151,20 @@ class _Run:
         next_check = self._started + _CHECK_INTERVAL
         while True:
             now = time.monotonic()
-            deadline = self._started + min(
-                self._limits.wall_seconds + self._waited, self._limits.wall_seconds * _MAX_WALL_FACTOR
-            )
+            if (
+                now - next_check > _CHECK_INTERVAL
+            ):  # we were stopped ourselves: the program may have ended since
+                self._unwatched += now - next_check
+            latest = self._started + self._unwatched + self._limits.wall_seconds * _MAX_WALL_FACTOR
+            deadline = min(self._deadline(), latest)
             if now >= next_check or now >= deadline:
                 broken = self._broken_limit()
                 if broken is not None:
                     return broken
                 next_check = now + _CHECK_INTERVAL
-                if now >= deadline:  # with what it waited until now, it may have more time
-                    deadline = self._started + self._limits.wall_seconds + self._waited
-                    if now >= deadline or now >= self._started + self._limits.wall_seconds * _MAX_WALL_FACTOR:
-                        return "timeout"
+                # With what it waited until now, it may have more time.
+                if now >= deadline and (now >= self._deadline() or now >= latest):
+                    return "timeout"
             ended = False
             for key, _ in selector.select(min(deadline, next_check) - now):
                 if key.fd == exit_handle:
@@ -178,6 +181,9 @@ class _Run:
                     return "output"
             if ended:
                 return self._read_rest()
+
+    def _deadline(self) -> float:
+        return self._started + self._limits.wall_seconds + self._waited + self._unwatched
 
     def _read_rest(self) -> Ending:
         """The main process has ended: kill what it left running, then read what is in the pipes."""

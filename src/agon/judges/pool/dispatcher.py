@@ -159,11 +159,13 @@ class Dispatcher:
         worker.begin(job, self._limits.deadline)
         try:
             send_request(worker.socket, Request(job.problem, job.answer))
+            return
         except OSError:
             self._worker_died(worker, "The judge's worker died before it could read the answer.")
         except Exception as fault:  # metadata that cannot be pickled is the caller's fault, not the pool's
             worker.finish()
             self._deliver(job, Verdict(False, "error", f"The problem cannot be sent to a worker: {fault}"))
+        self._wake()  # the slot is free again, and nothing else might say so
 
     def _read(self, worker: Worker) -> None:
         try:

@@ -93,11 +93,12 @@ class Worker:
         now = time.monotonic()
         if self.pid is not None and now - self._looked >= _LOOK_INTERVAL:
             self._looked = now
-            self._computes = _state(self.pid) == b"R" and not children(self.pid)
+            self._computes = _computes(self.pid)
         return self._computes
 
     def pause(self) -> None:
-        if not self.paused and self.pid is not None:
+        """Unless it has started a program since the last look: that would run on without anybody watching."""
+        if not self.paused and self.pid is not None and _computes(self.pid):
             self.paused, self._paused_since = True, time.monotonic()
             with contextlib.suppress(OSError):
                 os.kill(self.pid, signal.SIGSTOP)
@@ -108,6 +109,10 @@ class Worker:
             self._paused_seconds += time.monotonic() - self._paused_since
             with contextlib.suppress(OSError):
                 os.kill(self.pid, signal.SIGCONT)
+
+
+def _computes(pid: int) -> bool:
+    return _state(pid) == b"R" and not children(pid)
 
 
 def _state(pid: int) -> bytes:
