@@ -297,6 +297,27 @@ def test_the_comparison_of_the_results_is_a_sweep_at_its_matched_budget(
     assert words[words.index("--task") + 1] == "own,math-500"
 
 
+@pytest.mark.parametrize(
+    ("name", "cells", "budgets"),
+    [
+        ("rates", 14, {(1024, 16, 512, 16)}),
+        ("a", 15, {(1024, 16, 512, 32)}),
+        ("b", 4, {(1024, 16, 512, 32)}),
+        ("c", 10, {(2048, 16, 512, 64), (4096, 16, 512, 128)}),
+    ],
+)
+def test_the_second_model_s_sweeps_have_the_cells_and_budgets_of_their_plan(
+    name: str, cells: int, budgets: set[tuple[int, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    sweep = read_sweep(f"scripts/gpu/second_model/{name}.sweep.yaml")
+    made = plan(sweep, tmp_path, on="slurm")
+    assert len(made.cells) == cells
+    assert made.warnings == []
+    trained = [budget(options_of(sweep, cell)) for cell in made.cells if cell.name != "controls"]
+    assert {(each.problems, each.rollouts, each.cap, each.steps) for each in trained} == budgets
+
+
 def test_the_sweep_file_that_the_guide_shows_is_one(here: Path) -> None:
     page = (ROOT / "docs" / "sweeps.md").read_text("utf-8")
     (block,) = re.findall(r"```yaml\n(name: rates\n.*?)```", page, re.DOTALL)

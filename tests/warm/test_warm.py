@@ -102,6 +102,20 @@ def test_the_same_command_goes_on_where_it_was_stopped(
     assert "cascade - zero-shot, after:" in shown
 
 
+def test_a_folder_without_its_weights_gets_them_from_the_adapter(
+    place: Path, warmed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = place / "out"
+    weights = (folder / "model.safetensors").read_bytes()
+    for name in ("model.safetensors", "config.json"):
+        (folder / name).unlink()
+    monkeypatch.setattr("agon.warm.warm.finetune", None)  # nothing is trained
+    assert main(words(place)) == 0
+    assert (folder / "model.safetensors").read_bytes() == weights
+    stored = (folder / "warm" / "adapter" / "adapter_model.safetensors").stat().st_size
+    assert stored < len(weights) / 2
+
+
 @pytest.mark.parametrize(
     "line", ["not JSON", "[]", "7", "{}", '{"solution": "a", "try": "0", "text": 1}', '{"solution": []}']
 )

@@ -1,17 +1,20 @@
 """Supervised fine-tuning of a base on examples of a dialect, by TRL's `SFTTrainer`, into a plain model folder.
 
-A LoRA adapter is trained over the base in float32 and merged into it, so that whatever loads a model loads the
-result. Only completions are learned, not prompts.
+A LoRA adapter is trained over the base in float32, kept in the base's precision in `warm/adapter`, and merged into the
+base, so that whatever loads a model loads the result. Base and adapter give the same model again: the adapter is what
+needs to be kept or sent. Only completions are learned, not prompts.
 """
 
 import shutil
 import tempfile
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from datasets import Dataset
+from peft import PeftModel
 from transformers import AutoConfig, PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
@@ -44,9 +47,9 @@ def rows_of(examples: Sequence[Example], chat: Chat) -> list[dict[str, list[int]
 
 
 def finetune(settings: RunSettings, examples: Sequence[Example], chat: Chat, request: WarmRequest) -> float:
-    """Train on the examples and write the model into the request's folder; returns the last loss."""
+    """Train an adapter on the examples and write it into the request's folder; returns the last loss."""
     cuda = torch.cuda.is_available()
-    base = settings.load_base(torch.float32, device_map="auto" if cuda else None)
+    base = _base(settings)
     rows = max(size for size in range(1, ROWS + 1) if request.batch % size == 0)
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=UserWarning)
@@ -78,12 +81,38 @@ def finetune(settings: RunSettings, examples: Sequence[Example], chat: Chat, req
         trainer.remove_callback(PrinterCallback)
         trainer.train()
         losses = [line["loss"] for line in trainer.state.log_history if "loss" in line]
-        merged = trainer.model.merge_and_unload()
-    dtype = AutoConfig.from_pretrained(
-        model_path(request.model), trust_remote_code=settings.trust_remote_code
-    ).dtype
-    _save(merged.to(dtype or torch.float32), chat, request)
+        _save_adapter(trainer.model, _precision(settings, request.model), request.adapter)
     return float(losses[-1])
+
+
+def merge(settings: RunSettings, chat: Chat, request: WarmRequest) -> None:
+    """The model that base and adapter give, written into the request's folder."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=UserWarning)
+        adapted = PeftModel.from_pretrained(_base(settings), str(request.adapter))
+        merged = adapted.merge_and_unload()
+    _save(merged.to(_precision(settings, request.model)), chat, request)
+
+
+def _base(settings: RunSettings) -> Any:
+    return settings.load_base(torch.float32, device_map="auto" if torch.cuda.is_available() else None)
+
+
+def _precision(settings: RunSettings, model: str) -> torch.dtype:
+    """That of the base as it is stored."""
+    stored = AutoConfig.from_pretrained(model_path(model), trust_remote_code=settings.trust_remote_code).dtype
+    return stored or torch.float32
+
+
+def _save_adapter(model: Any, precision: torch.dtype, folder: Path) -> None:
+    """Whole or not at all, as the model is."""
+    fresh = folder.with_name("adapter.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    weights = {name: weight.to(precision) for name, weight in model.state_dict().items() if "lora_" in name}
+    model.save_pretrained(str(fresh), state_dict=weights)
+    sync_tree(fresh)
+    shutil.rmtree(folder, ignore_errors=True)
+    fresh.replace(folder)
 
 
 def _save(model: Any, chat: Chat, request: WarmRequest) -> None:

@@ -49,6 +49,11 @@ class WarmRequest:
         return self.output or Path("warmed") / f"{base}-{self.dialect.replace(':', '-')}"
 
     @property
+    def adapter(self) -> Path:
+        """What was learned, before it is merged."""
+        return self.folder / "warm" / "adapter"
+
+    @property
     def kind(self) -> Dialect:
         return dialect(self.dialect)
 

@@ -39,7 +39,7 @@ from agon.runs.trust import EVERYTHING
 from agon.tasks import Task, load_task
 from agon.warm.card import card
 from agon.warm.examples import Example, Solution, build
-from agon.warm.finetune import finetune
+from agon.warm.finetune import finetune, merge
 from agon.warm.request import WarmRequest
 from agon.warm.sampling import SELF_CASCADE, ZERO_SHOT, Split, Stage, evaluated, solutions, summaries
 
@@ -183,7 +183,7 @@ def _summarised(found: Sequence[Solution], per_problem: int) -> list[Solution]:
 
 
 def _trained(request: WarmRequest, target: Target, examples: Sequence[Example], chat: Chat) -> float:
-    """Train, unless the folder holds the model that these examples and options gave."""
+    """Train, unless the folder holds what these examples and options gave: the model, or at least its adapter."""
     rows = [[each.problem.id, each.completion, each.shown] for each in examples]
     made_of = {
         "examples": hashlib.sha256(repr(rows).encode()).hexdigest()[:16],
@@ -192,8 +192,12 @@ def _trained(request: WarmRequest, target: Target, examples: Sequence[Example], 
     }
     file = request.folder / "warm" / "trained.json"
     known = read_json(file)
-    if {**known, "loss": None} == {**made_of, "loss": None} and (request.folder / "config.json").is_file():
-        return float(known["loss"])
+    if {**known, "loss": None} == {**made_of, "loss": None}:
+        if (request.folder / "config.json").is_file():
+            return float(known["loss"])
+        if request.adapter.is_dir():
+            merge(target.settings, chat, request)
+            return float(known["loss"])
     with suppress(FileNotFoundError):
         file.unlink()
     shutil.rmtree(request.folder / "warm" / "after", ignore_errors=True)  # what other weights wrote
@@ -203,6 +207,8 @@ def _trained(request: WarmRequest, target: Target, examples: Sequence[Example], 
          for each in examples],
     )  # fmt: skip
     loss = finetune(target.settings, examples, chat, request)
+    _free()
+    merge(target.settings, chat, request)
     write_json(file, {**made_of, "loss": loss})
     return loss
 

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# The warmed 0.5B of docs/results/second-model: makes it, or merges it from the adapter of an earlier time.
+#
+#   cd ~/agon && source env.sh && scripts/gpu/second_model/warm.sh [KEPT]
+#
+# KEPT is the folder `warm` that an earlier call left in the model's folder: nothing is sampled and trained again then.
+# Needs what stage.sh lays out; no network.
+set -euo pipefail
+base=${BASE:-models/qwen2.5-coder-0.5b-instruct} out=${OUT_MODEL:-models/qwen2.5-coder-0.5b-think}
+mkdir -p "$out"
+[ -z "${1:-}" ] || cp -r "$1" "$out/warm"
+python3 -m agon warm "$base" --task "gsm8k,train=1024,validation=256,test=500" --path "${DATA:-data/gsm8k}" \
+    --dialect think --rank 4 --engine vllm --vllm-kv-cache-bytes 8000000000 --max-model-len 2048 --limit 256 \
+    --output "$out" --markdown
