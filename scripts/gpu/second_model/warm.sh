@@ -9,6 +9,6 @@ set -euo pipefail
 base=${BASE:-models/qwen2.5-coder-0.5b-instruct} out=${OUT_MODEL:-models/qwen2.5-coder-0.5b-think}
 mkdir -p "$out"
 [ -z "${1:-}" ] || cp -r "$1" "$out/warm"
-python3 -m agon warm "$base" --task "gsm8k,train=1024,validation=256,test=500" --path "${DATA:-data/gsm8k}" \
+python3 -m agon.cli warm "$base" --task "gsm8k,train=1024,validation=256,test=500" --path "${DATA:-data/gsm8k}" \
     --dialect think --rank 4 --engine vllm --vllm-kv-cache-bytes 8000000000 --max-model-len 2048 --limit 256 \
     --output "$out" --markdown
