@@ -6,7 +6,8 @@
     python benchmarks/first_step.py --table OUT/first_step.json                           # print it again
 
 Every arm is a process of its own that trains one step and stops; the arms run one after another, so the second finds
-the files in memory and vLLM's compile cache; `NAME:fresh` gives an arm an empty cache. Reported are seconds by phase and the arm's total over that of the first.
+the files in memory and vLLM's compile cache; `NAME:fresh` gives an arm an empty cache. Reported are seconds by phase
+and the arm's total over that of the first.
 """
 
 import argparse

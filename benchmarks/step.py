@@ -5,6 +5,7 @@
     python benchmarks/step.py --out OUT --model Qwen/Qwen3-0.6B --long 4096  # training only, random weights
     python benchmarks/step.py --out OUT --methods agon agon:both_policies_at_once=true
     python benchmarks/step.py --table OUT/step.jsonl                         # print it again
+    python benchmarks/step.py --curve OUT/step.jsonl                         # several sizes in one file
 
 Every arm is a process of its own (`step_arm.py`), and the arms take turns, one step each, so that a busy machine
 slows all of them alike. Every step is one JSON line of OUT/step.jsonl, written when it ends: a run that is cut short
@@ -229,12 +230,37 @@ def table(lines: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(rows)
 
 
+def curve(lines: Sequence[Mapping[str, Any]]) -> str:
+    """What steps of several sizes cost: a line for every model, size and arm of a file."""
+    sizes: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for line in lines:
+        each = line["rows"] // line["problems"]
+        sizes.setdefault((line["model"], line["problems"], each, line["cap"]), []).append(line)
+    shown = {
+        "step, s": "wall, s",
+        "trained tokens": "trained tokens",
+        "trained tokens/s": "trained tokens/s",
+        "share": "share of the dense rate",
+        "peak, GB": "peak, GB",
+    }
+    rows = [f"| model | problems | rollouts | cap | arm | {' | '.join(shown)} |"]
+    rows.append("| --- | ---: | ---: | ---: | --- |" + " ---: |" * len(shown))
+    for size, steps in sizes.items():
+        for arm, found in summary(steps).items():
+            cells = [f"{found[what]:.4g}" for what in shown.values()]
+            rows.append(f"| {' | '.join(map(str, size))} | {arm} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path)
     parser.add_argument("--table", type=Path, metavar="FILE", help="only print the table of a file of lines")
+    parser.add_argument(
+        "--curve", type=Path, metavar="FILE", help="only print what steps of several sizes cost"
+    )
     parser.add_argument(
         "--model", default=EMBEDDED, help="embedded, a folder, or a model of the plan's table"
     )
@@ -259,7 +285,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--prompt", type=int, default=1536, help="most tokens of a prompt, for vLLM")
     parser.add_argument("--threads", type=int, default=None, help="of torch (1 embedded)")
     arguments = parser.parse_args()
-    if arguments.table is None and arguments.out is None:
+    if arguments.table is None and arguments.curve is None and arguments.out is None:
         parser.error("give --out")
     small = arguments.model == EMBEDDED
     arguments.problems = arguments.problems or (4 if arguments.long else 16 if small else 32)
@@ -271,9 +297,10 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parse()
-    if arguments.table is not None:
-        print(table([json.loads(line) for line in arguments.table.read_text().splitlines()]))
-        return
+    for file, draw in ((arguments.table, table), (arguments.curve, curve)):
+        if file is not None:
+            print(draw([json.loads(line) for line in file.read_text().splitlines()]))
+            return
     arguments.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         model = arguments.model

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a step costs on one GPU, beside stock TRL's: the figures of docs/performance.md, in under ten minutes.
 #
-#   cd ~/agon && source env.sh && scripts/gpu/step.sh OUT [step|passes|long ...]
+#   cd ~/agon && source env.sh && scripts/gpu/step.sh OUT [step|passes|long|curves ...]
 #
 # step    stock TRL 2N (colocated vLLM), ours as grpo and as agon in lines of tokens, ours as agon in padded rows;
 #         32 problems x 16 rollouts, 512 tokens, all without checkpointing: seconds by phase, ratios, peak memory,
@@ -9,6 +9,7 @@
 # passes  training only, completions of up to 512 tokens: PEFT's own layers, fused ones, lines of tokens, both
 #         policies in one line
 # long    training only, completions of up to LONG tokens (8192): padded, in lines by rows, by tokens, both at once
+# curves  training only, one size after another: rollouts, problems, length, model; seconds and memory of each
 #
 # Without names: step, then long, as far as the time reaches. OUT gets a folder for each with step.jsonl (a line for
 # every step, written as it ends), step.md and the logs of the arms. MODEL, DATA, LONG, TOKENS, REPEATS and the limits
@@ -54,8 +55,20 @@ for name in "$@"; do
         part long "${TRAIN_S:-190}" --long "${LONG:-8192}" --seconds "$((${TRAIN_S:-190} - 20))" \
             --methods agon agon:padding_free=true "agon:$lines" "agon:$lines,both_policies_at_once=true"
         ;;
+    curves)
+        mkdir -p "$out/curves"
+        for size in "32 16 512" "32 8 512" "32 32 512" "32 64 512" "8 16 512" "64 16 512" "32 16 1024" "32 16 2048" \
+            "4 16 8192" "4 16 15360" "4 16 4096 Qwen/Qwen3-0.6B" "4 16 4096 Qwen/Qwen3-4B"; do
+            read -r problems rollouts tokens other <<< "$size"
+            timeout -k 10 120 python3 "$here/benchmarks/step.py" --out "$out/curves" --model "${other:-$model}" \
+                --task gsm8k --task-path "$data" --repeats 2 --long "$tokens" --problems "$problems" \
+                --rollouts "$rollouts" --rows 32 --seconds 60 --methods "agon:$lines" \
+                >> "$out/curves.txt" 2>> "$out/curves.err" || echo "curves: no $size"
+        done
+        python3 "$here/benchmarks/step.py" --curve "$out/curves/step.jsonl" | tee "$out/curves/curves.md"
+        ;;
     *)
-        echo "step.sh: '$name' is not step, passes or long." >&2
+        echo "step.sh: '$name' is not step, passes, long or curves." >&2
         exit 2
         ;;
     esac
