@@ -88,6 +88,32 @@ class Arena:
         and who challenges, as evaluation does; otherwise the method's roles at `step` decide. `seed` is
         one for all, or one per problem: a problem may then stand in `problems` several times.
         """
+        return self.sample(
+            problems,
+            method,
+            drafts=drafts,
+            sampling=sampling,
+            versions=versions,
+            step=step,
+            seed=seed,
+            players=players,
+            progress=progress,
+        )()
+
+    def sample(
+        self,
+        problems: Sequence[Problem],
+        method: Method,
+        *,
+        drafts: int,
+        sampling: Sampling,
+        versions: Mapping[str, int],
+        step: int = 0,
+        seed: int | Sequence[int] = 0,
+        players: tuple[str, str] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Callable[[], list[list[Duel]]]:
+        """Sample what `play` plays. What comes back waits for the verdicts that are still open and gives the duels."""
         chosen = players or method.players(step)
         seeds = [seed] * len(problems) if isinstance(seed, int) else seed
         if len(seeds) != len(problems):
@@ -107,7 +133,7 @@ class Arena:
             self._submit(table, follow_ups)
             if progress:
                 progress(len(table.seats), wanted)
-        return [self._duels(table, index) for index in range(len(problems))]
+        return lambda: [self._duels(table, index) for index in range(len(problems))]
 
     def _opening(self, table: _Round) -> list[Seat]:
         """What can be sampled at once: the drafts, and challenges that read nothing."""

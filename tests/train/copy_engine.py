@@ -48,9 +48,11 @@ class CopyEngine:
     def close(self) -> None: ...
 
 
-def copy_trainer(folder: Path, deaf_from: int | None = None, **options: Any) -> AgonTrainer:
+def copy_trainer(
+    folder: Path, deaf_from: int | None = None, *, sampler: CopyEngine | None = None, **options: Any
+) -> AgonTrainer:
     """A small trainer whose rollouts come from a copy of its policies."""
-    engine = CopyEngine(deaf_from)
+    engine = sampler or CopyEngine(deaf_from)
     made = AgonTrainer(
         tiny.model(),
         tiny.task(),

@@ -1,6 +1,7 @@
-"""Training on vLLM: four steps in process, four with the model in a child process, and four on two servers of
-which one dies in the middle."""
+"""Training on vLLM: four steps in process, four with the model in a child process, four on two servers of which one
+dies in the middle, and four whose rounds are sampled ahead."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ class Fingerprints(TrainerCallback):
 
 
 def trainer(base: Path, folder: Path, **options: Any) -> AgonTrainer:
-    args = config(folder, max_steps=STEPS, vllm_max_model_length=1024, vllm_enforce_eager=True, **options)
+    chosen = {"max_steps": STEPS, "vllm_max_model_length": 1024, "vllm_enforce_eager": True, **options}
+    args = config(folder, **chosen)
     trainer = AgonTrainer(str(base), tiny.task(), args)
     trainer.remove_callback(PrinterCallback)
     return trainer
@@ -101,3 +103,41 @@ def test_four_steps_in_process_in_a_child_and_on_servers_that_die_learn_the_same
 
     # The same vLLM with the same seeds: the death of one server changed no duel.
     assert played(outside) == played(inside)
+
+
+def test_a_round_that_is_sampled_while_another_one_trains_is_one_step_old(
+    shared_tiny: Tiny, tmp_path: Path
+) -> None:
+    ours = trainer(shared_tiny.path, tmp_path, engine="vllm", sample_ahead=True)
+    fingerprints = Fingerprints(ours)
+    ours.add_callback(fingerprints)
+    ours.train()
+    ours.close()
+    for policy in "AB":
+        assert len({step[policy] for step in fingerprints.history}) == STEPS + 1
+    lines = [line for line in ours.run.read_metrics() if "loss" in line]
+    assert [line["staleness"] for line in lines] == [0, 1, 1, 1]
+    assert {
+        (duel.step, entry.rollout.version)
+        for duel in ours.run.duels()
+        for entry in (duel.draft, duel.challenge)
+        if entry
+    } == {(0, 0), (1, 0), (2, 1), (3, 2)}
+    assert not [thread for thread in threading.enumerate() if thread.name == "next-round"]
+
+
+def test_a_round_that_nobody_wants_leaves_vllm_ready_for_the_next(shared_tiny: Tiny, tmp_path: Path) -> None:
+    """A checkpoint that nobody could foresee: the round is given up in the middle, and sampled when it is due."""
+
+    class SaveNow(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            control.should_save = state.global_step == 1
+
+    # Long enough to be given up before it is done.
+    ours = trainer(
+        shared_tiny.path, tmp_path, engine="vllm", sample_ahead=True, max_completion_length=200, max_steps=3
+    )
+    ours.add_callback(SaveNow())
+    ours.train()
+    ours.close()
+    assert {(duel.step, duel.draft.rollout.version) for duel in ours.run.duels()} == {(0, 0), (1, 1), (2, 1)}

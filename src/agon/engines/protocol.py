@@ -93,6 +93,14 @@ class Recoverable(Protocol):
         """Forget every request and get ready to be synced again."""
 
 
+@runtime_checkable
+class Interruptible(Protocol):
+    """An engine whose `collect` can be ended from another thread."""
+
+    def interrupt(self) -> None:
+        """Have `collect` return at once, with what there is, until `recover` forgets the requests."""
+
+
 def derive_seed(*parts: object) -> int:
     """A seed for one request from what identifies it, the same on every machine and in any order."""
     text = "\x1f".join(str(part) for part in parts)

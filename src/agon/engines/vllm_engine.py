@@ -77,6 +77,7 @@ class VllmEngine:
         self._pending: dict[str, Request] = {}
         self._numbers = count()
         self._asleep = False
+        self._interrupted = False
         self.stride = self._options.stride
         self.steps = 0  # engine steps so far, each a token for every request in the batch
         # Asked before vLLM makes a group of its own in this process.
@@ -125,7 +126,7 @@ class VllmEngine:
         """Finished rollouts, once there are enough of them or they have waited long enough (see `stride`)."""
         finished: list[Finished] = []
         waited = 0
-        while self._pending:
+        while self._pending and not self._interrupted:
             finished += self._step()
             waited += bool(finished)
             enough = len(finished) >= RETURN_FRACTION * len(self._pending)
@@ -182,8 +183,13 @@ class VllmEngine:
             self._llm.wake_up()
             self._asleep = False
 
+    def interrupt(self) -> None:
+        """End a `collect` that waits in another thread, after the step that it is in."""
+        self._interrupted = True
+
     def recover(self, error: Exception | None) -> None:
         """Forget every request; a child process that died or hangs is replaced, and wants both policies again."""
+        self._interrupted = False
         if error is None:
             self._engine.abort_request(list(self._pending))
             self._pending.clear()

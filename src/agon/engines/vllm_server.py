@@ -85,6 +85,7 @@ class VllmServerEngine:
         self._unavailable_since: float | None = time.monotonic()  # None while any server is ready
         self._workers = 0
         self._closed = False
+        self._interrupted = False
         for replica in self._replicas:
             threading.Thread(target=self._watch, args=(replica,), daemon=True).start()
         try:
@@ -164,7 +165,7 @@ class VllmServerEngine:
 
     def collect(self) -> list[Finished]:
         with self._changed:
-            while self._pending and not self._finished:
+            while self._pending and not self._finished and not self._interrupted:
                 self._raise_if_hopeless()
                 self._changed.wait(self._options.heartbeat_s)
             if self._failure:
@@ -222,9 +223,16 @@ class VllmServerEngine:
 
     def wake(self) -> None: ...
 
+    def interrupt(self) -> None:
+        """End a `collect` that waits in another thread."""
+        with self._changed:
+            self._interrupted = True
+            self._changed.notify_all()
+
     def recover(self, error: Exception | None) -> None:
         """Forget every request, those under way too; servers that failed are brought up as always."""
         with self._changed:
+            self._interrupted = False
             self._queue.clear()
             self._pending.clear()
             self._finished.clear()

@@ -59,6 +59,11 @@ class Records:
         rollouts = int(self.config["per_device_train_batch_size"]) * generated * self.processes
         return rollouts // (2 if self.method.challenges else 1)
 
+    def versions(self, step: int) -> set[int]:
+        """The versions that a step's rollouts may be of: its own, or that of the round before if sampled ahead."""
+        ahead = self.config.get("sample_ahead") is True and step >= self.steps_per_round
+        return {step, step - self.steps_per_round} if ahead else {step}
+
     @property
     def logged_every(self) -> int | None:
         """The steps between two lines of metrics; None where that cannot be told."""
@@ -211,7 +216,7 @@ def _add(played: _Played, duel: Duel, records: Records) -> None:
             continue
         played.rewards[name].append(entry.reward)
         played.correct[name].append(entry.correct)
-        if entry.rollout.version != duel.step:
+        if entry.rollout.version not in records.versions(duel.step):
             played.wrong = f"whose {name} was sampled at version {entry.rollout.version}"
         elif entry.rollout.policy != player:
             played.wrong = f"whose {name} is by {entry.rollout.policy}, and it was {player}'s turn"

@@ -33,6 +33,7 @@ from agon.tasks.stored import store
 from agon.train.agreement import any_process
 from agon.train.config import AgonConfig
 from agon.train.model_card import model_card
+from agon.train.option_table import defaults
 from agon.train.stopping import PATIENCE_SECONDS, SIGNALS, Abandonment, StopRunError, exit_code
 from agon.version import __version__
 
@@ -245,7 +246,8 @@ def resolved_config(args: AgonConfig, names: Mapping[str, str]) -> dict[str, Any
 
 def refuse_changes(run: Run, now: Mapping[str, Any]) -> None:
     """A resumed run keeps the configuration it was started with."""
-    before = run.read_config()
+    known = defaults()  # what an option is that the run's release did not have
+    before = {**{key: known[key] for key in now if key in known}, **run.read_config()}
     changed = {
         key: (before.get(key), now.get(key))
         for key in sorted(before.keys() | now.keys())

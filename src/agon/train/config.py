@@ -19,6 +19,7 @@ from agon.game.methods import Method, graded, method, with_rewards
 from agon.game.prompts import load_prompts
 from agon.policies.pair import Adapters
 from agon.train.option_checks import check_options
+from agon.train.option_combinations import ahead_refusals
 from agon.train.processes import Launched, refuse_processes, refuse_strangers, sharding, wants_fsdp
 from agon.train.streams import PER_TOKEN_LOSSES
 
@@ -156,6 +157,13 @@ class AgonConfig(GRPOConfig):
         metadata={
             "help": "How rollouts of another engine are weighted: token_truncate, token_mask, sequence_truncate or "
             "sequence_mask. A weight per sequence spreads with the root of the length; see docs/engines.md."
+        },
+    )
+    sample_ahead: bool = field(
+        default=False,
+        metadata={
+            "help": "Sample the next round while this one trains. Its rollouts are one round of updates old when they "
+            "are trained on, which importance sampling corrects."
         },
     )
     fused_layers: bool = field(
@@ -337,6 +345,7 @@ class AgonConfig(GRPOConfig):
         load_prompts(self.prompts, self.system_prompt)
         yield from self._layout_refusals()
         yield from self._option_refusals()
+        yield from ahead_refusals(vars(self))
 
     def _layout_refusals(self) -> Iterator[str]:
         if self.num_generations % 2:

@@ -1,6 +1,7 @@
 """What importance sampling does to a stream: raw ratios, weights, and how much of the gradient is left.
 
-An engine with its own kernels samples from a distribution that differs a little from the trainer's. TRL
+An engine with its own kernels samples from a distribution that differs a little from the trainer's, and rollouts
+that were sampled ahead come from the policies of one round before. TRL
 weighs each token (or each sequence) by the ratio of the two, truncated or masked at a limit. A weight
 per sequence is the exponential of a sum over its tokens, and so its spread grows with the root of the
 length: docs/engines.md has what was measured up to 15,000 tokens.
@@ -65,18 +66,24 @@ def sampler_metrics(batch: Mapping[str, Any], rows: list[int], accelerator: Acce
     }
 
 
-def loss_of_gradient(stream: str, figures: Mapping[str, float], mode: str) -> str | None:
-    """A sentence for a person where the correction takes too much of the gradient away."""
+def loss_of_gradient(stream: str, figures: Mapping[str, float], mode: str, ahead: bool = False) -> str | None:
+    """A sentence for a person where the correction takes too much of the gradient away.
+
+    Rollouts that were sampled `ahead` differ by a round of updates, too.
+    """
     kept = figures.get("gradient_kept", 1.0)
     if kept >= ENOUGH:
         return None
     advice = (
         "set vllm_importance_sampling_mode to token_truncate"
         if mode.startswith("sequence")
+        else "lower learning_rate, or set sample_ahead to false"
+        if ahead
         else "check that trainer and engine use the same precision and attention"
     )
+    whose = "log-probs of the round before" if ahead else "the engine's log-probs"
     return (
-        f"Importance sampling ({mode}) leaves {kept:.0%} of the {stream} stream's gradient: the engine's log-probs "
+        f"Importance sampling ({mode}) leaves {kept:.0%} of the {stream} stream's gradient: {whose} "
         f"differ by {figures['gap']:.3g} per token, and whole completions by {figures['sequence_log_ratio']:.2g}; "
         f"{advice}."
     )

@@ -7,12 +7,17 @@ somebody else's rollouts.
 
 A fresh adapter changes nothing (A) or next to nothing (B), so an engine that ignores adapters would
 agree with it. The check at the start therefore gives each adapter a visible size for the length of the
-check. In a round the adapters are what they are: there the rollouts must fit the weights that were
-synced last better than the ones before.
+check. In a round the adapters are what they are: there the rollouts must fit the weights that they were
+sampled from better than the ones synced before.
+
+Rollouts that were sampled ahead (`sample_ahead`) are a round of updates away from the weights that are
+trained. That gap is no fault, so it is measured and not limited: what is held to the limit is the gap to
+the weights that were synced for them, on the same few rollouts.
 """
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +43,8 @@ FIRST_NOISE, GROWTH, TRIES = 0.02, 3.0, 4
 # Tokens of a round that are scored again, under the weights before: the shortest rollouts up to so many.
 # With fewer than the least, chance could decide.
 ENOUGH_TOKENS, STALE_TOKENS = 512, 64
+# The present sync, one for a round that was sampled ahead of it, and the one before that.
+KEPT_SYNCS = 3
 # How much better other weights must fit before the engine is taken to hold those.
 CLEARLY = 2.0
 
@@ -149,8 +156,16 @@ def refuse_stale(policy: str, version: int, now: float, before: float) -> None:
     if now > CLEARLY * before:
         raise NotSyncedError(
             f"The engine still samples from the weights of policy {policy} before version {version}: its log-probs "
-            f"are {before:.2g} off those per token, and {now:.2g} off the present ones; the sync did not arrive."
+            f"are {before:.2g} off those per token, and {now:.2g} off that version's; the sync did not arrive."
         )
+
+
+@dataclass(frozen=True)
+class Synced:
+    """What a policy was synced with, and the first version that was so."""
+
+    version: int
+    weights: list[torch.Tensor]
 
 
 class SamplerWatch:
@@ -162,43 +177,55 @@ class SamplerWatch:
         self._accelerator = accelerator
         self._limit = limit
         self._mode = mode
-        # Each policy's weights at its last sync, and at the last one before that had others.
-        self._synced: dict[str, list[torch.Tensor]] = {}
-        self._before: dict[str, list[torch.Tensor]] = {}
+        # Each policy's last syncs that had other weights than the one before, oldest first.
+        self._syncs: dict[str, list[Synced]] = {}
         self._warned: set[str] = set()
 
-    def note_sync(self, policy: str) -> None:
+    def note_sync(self, policy: str, version: int) -> None:
         """Remember what a policy was synced with."""
         present = [weight.cpu() for weight in self._pair.snapshot(policy)]
-        known = self._synced.get(policy)
-        if known is not None and not all(map(torch.equal, known, present)):
-            self._before[policy] = known
-        self._synced[policy] = present
+        known = [each for each in self._syncs.get(policy, []) if each.version <= version]
+        if not known or not all(map(torch.equal, known[-1].weights, present)):
+            known = [each for each in known if each.version < version] + [Synced(version, present)]
+        self._syncs[policy] = known[-KEPT_SYNCS:]
 
-    def check(self, stream: Stream, batch: Batch) -> dict[str, float]:
+    def check(self, stream: Stream, batch: Batch, step: int) -> dict[str, float]:
         """The figures of a stream; refuses rollouts of other weights, and warns where the gradient is lost."""
         figures = sampler_metrics(batch, stream.kept(), self._accelerator)
         if not figures:
             return {}
-        refuse_large_gap(stream.policy, figures["gap"], self._limit)
-        self._refuse_stale(stream)
-        sentence = loss_of_gradient(stream.name, figures, self._mode)
+        ahead = stream.entries[0].rollout.version != step
+        if not ahead:
+            refuse_large_gap(stream.policy, figures["gap"], self._limit)
+        self._refuse_stale(stream, ahead)
+        sentence = loss_of_gradient(stream.name, figures, self._mode, ahead)
         if sentence and stream.name not in self._warned:
             self._warned.add(stream.name)
             warnings.warn(sentence, stacklevel=2)
         return figures
 
-    def _refuse_stale(self, stream: Stream) -> None:
-        """The shortest rollouts again, under the weights before the last sync: those must not fit better."""
-        old = self._before.get(stream.policy)
-        if old is None:
+    def _refuse_stale(self, stream: Stream, ahead: bool) -> None:
+        """The shortest rollouts again, under the weights before the sync: those must not fit better."""
+        policy, version = stream.policy, stream.entries[0].rollout.version
+        known = [each for each in self._syncs.get(policy, []) if each.version <= version]
+        if not known or (len(known) < 2 and not ahead):
             return
         rollouts = shortest([entry.rollout for entry in stream.entries])
-        now = gap(self._score(stream.policy, rollouts), rollouts)
-        with self._pair.holding(stream.policy, old):
-            before = gap(self._score(stream.policy, rollouts), rollouts)
+        # Rollouts that were sampled when they were due are of the present weights.
+        weights = [*([known[-1].weights] if ahead else [None]), *(each.weights for each in known[-2:-1])]
+        gaps = [self._gap(policy, each, rollouts) for each in weights]
         tokens = float(sum(rollout.length for rollout in rollouts))
-        gaps = torch.tensor([tokens, now * tokens, before * tokens], device=self._accelerator.device)
-        tokens, now, before = self._accelerator.reduce(gaps, reduction="sum").tolist()
-        if tokens >= STALE_TOKENS:
-            refuse_stale(stream.policy, rollouts[0].version, now / tokens, before / tokens)
+        sums = torch.tensor([tokens, *(each * tokens for each in gaps)], device=self._accelerator.device)
+        tokens, *totals = self._accelerator.reduce(sums, reduction="sum").tolist()
+        if tokens < STALE_TOKENS:
+            return
+        now, *before = (each / tokens for each in totals)
+        for other in before:
+            refuse_stale(policy, version, now, other)
+        if ahead:
+            refuse_large_gap(policy, now, self._limit)
+
+    def _gap(self, policy: str, weights: Sequence[torch.Tensor] | None, rollouts: Sequence[Rollout]) -> float:
+        """The gap of rollouts under a policy's weights as they were synced, or as they are."""
+        with nullcontext() if weights is None else self._pair.holding(policy, weights):
+            return gap(self._score(policy, rollouts), rollouts)

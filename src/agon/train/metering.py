@@ -13,7 +13,7 @@ from agon.game.duel import Duel
 from agon.judges.limits import PoolCounts
 from agon.printing import plain
 from agon.runs.files import finite
-from agon.train.metrics import duel_metrics, policy_metrics
+from agon.train.metrics import duel_metrics, policy_metrics, staleness
 
 
 class MeteringTrainer(GRPOTrainer):
@@ -34,6 +34,8 @@ class MeteringTrainer(GRPOTrainer):
             "time/sampling": seconds,
             "time/tokens_per_second": tokens / seconds,
         }
+        if self.args.sample_ahead:
+            measured["staleness"] = staleness(everyone)
         for name, value in measured.items():
             self._metrics["train"][name].append(value)
         if self.args.log_duels and self.accelerator.is_main_process:

@@ -48,6 +48,16 @@ def policy_metrics(duels: Sequence[Duel]) -> dict[str, float]:
     }
 
 
+def staleness(duels: Sequence[Duel]) -> float:
+    """The updates that lie between the policies that sampled and those that are trained, on average."""
+    return fmean(
+        duel.step - entry.rollout.version
+        for duel in duels
+        for entry in (duel.draft, duel.challenge)
+        if entry is not None
+    )
+
+
 def _stream_metrics(name: str, entries: Sequence[Entry], group: int) -> dict[str, float]:
     groups = [entries[start : start + group] for start in range(0, len(entries), group)]
     metrics = {

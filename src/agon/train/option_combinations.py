@@ -65,7 +65,7 @@ OPTIMIZERS = {
 
 def check_combinations(options: Options) -> None:
     """Refuse options that do not go together."""
-    for refusals in (_layout, _loss, _schedule, _parallel, pass_refusals):
+    for refusals in (_layout, _loss, _schedule, _parallel, pass_refusals, ahead_refusals):
         for refusal in refusals(options):
             raise InputError(refusal)
 
@@ -155,6 +155,28 @@ def pass_refusals(o: Options, processes: int = 1) -> Iterator[str]:
         yield (
             f"{name} needs rounds of whole optimizer steps: steps_per_generation ({steps}) or "
             f"gradient_accumulation_steps ({accumulation}) must be a multiple of the other."
+        )
+
+
+def ahead_refusals(o: Options) -> Iterator[str]:
+    """What a round that is sampled while another one trains does not go with."""
+    if not o["sample_ahead"]:
+        return
+    if o["vllm_enable_sleep_mode"]:
+        yield "sample_ahead does not go with vllm_enable_sleep_mode: the engine samples while the policies train."
+    if not o["vllm_importance_sampling_correction"]:
+        yield (
+            "sample_ahead needs vllm_importance_sampling_correction: its rollouts are one round older than the "
+            "policies that learn from them."
+        )
+    accumulation = int(o["gradient_accumulation_steps"])
+    if o["steps_per_generation"] is None and o["generation_batch_size"] is not None:
+        return  # depends on the number of processes; the configuration checks it
+    each = int(o["steps_per_generation"] or accumulation) * int(o["num_iterations"])
+    if each % accumulation:
+        yield (
+            f"sample_ahead needs rounds of whole optimizer steps: steps_per_generation x num_iterations ({each}) must "
+            f"be a multiple of gradient_accumulation_steps ({accumulation})."
         )
 
 

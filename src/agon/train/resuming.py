@@ -29,6 +29,7 @@ from agon.train.live import LiveView
 from agon.train.logprob_gap import NotSyncedError
 from agon.train.processes import sharding
 from agon.train.redo import failed, recover
+from agon.train.round_ahead import RoundAhead
 from agon.train.sharding import shard_on_cpu
 from agon.train.stopping import Abandonment, RoundStart, StopRunError, say
 from agon.train.streams import Batch
@@ -47,6 +48,7 @@ class ResumingTrainer(GRPOTrainer):
     view: LiveView | None
     is_fsdp_enabled: bool
     _abandonment: Abandonment
+    _ahead: RoundAhead[Any]
     _epochs: EpochStart
     _round_start: RoundStart | None
     _micro_batches: list[Batch]
@@ -80,6 +82,7 @@ class ResumingTrainer(GRPOTrainer):
             self.stops.restore()
             if self.view is not None:
                 self.view.close()  # whatever happened, the terminal is given back
+            self._ahead.give_up()
 
     def _checkpoint(self, wanted: str | bool | None) -> Path | None:
         """The checkpoint to go on from, checked to be whole."""
@@ -144,6 +147,8 @@ class ResumingTrainer(GRPOTrainer):
                         return score(played)
                 except NotSyncedError as stale:
                     error = stale
+            # Another process may have a round that was sampled ahead: all of them sync for the next one, or none.
+            self._ahead.give_up()
             if not tries_left or not recover(self.engine, error):
                 raise failed(error)
             say(f"The engine failed ({' '.join(str(error).split())}): this round is played again.")
@@ -164,7 +169,12 @@ class ResumingTrainer(GRPOTrainer):
         return str(self.run.staging)
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Write a checkpoint aside and move it into place whole: a kill never leaves half of one."""
+        """Write a checkpoint aside and move it into place whole: a kill never leaves half of one.
+
+        A round that was sampled ahead is no part of it. A resumed run samples that round when it is due, and so does
+        this one.
+        """
+        self._ahead.give_up()
         with self._whole_adapters():
             super()._save_checkpoint(model, trial)
         self.accelerator.wait_for_everyone()

@@ -39,7 +39,7 @@ from agon.arena import Arena
 from agon.embedded import model_path
 from agon.engines.build import build_engine
 from agon.engines.context_length import refuse_long_prompts
-from agon.engines.protocol import Engine, derive_seed
+from agon.engines.protocol import Engine
 from agon.errors import InputError
 from agon.evaluate.validate import validate
 from agon.game.duel import Duel
@@ -65,6 +65,8 @@ from agon.train.pass_trainer import PassTrainer
 from agon.train.pooling import pooled
 from agon.train.processes import sharding
 from agon.train.resuming import ResumingTrainer
+from agon.train.round_ahead import RoundAhead
+from agon.train.sampling import SamplingTrainer
 from agon.train.scoring import ScoringTrainer
 from agon.train.sharding import average_gradients, shard_layers_only
 from agon.train.starting_point import located, warm_start
@@ -88,7 +90,9 @@ def paid(prompts: Sequence[str], reward: Sequence[float], **_: Any) -> list[floa
     return list(reward)
 
 
-class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer, PassTrainer, RecoveringTrainer):
+class AgonTrainer(
+    SamplingTrainer, ScoringTrainer, ResumingTrainer, MeteringTrainer, PassTrainer, RecoveringTrainer
+):
     """Trains a pair (or one policy) with any method of the table; used as TRL's trainers are.
 
     `task` (or `train_dataset`) is a name, a `Task`, a `DatasetDict` or a `datasets.Dataset` with the columns
@@ -190,8 +194,15 @@ class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer, PassTrainer,
         self.engine = engine or build_engine(
             args.engine, self.pair, self.chat, model_path(name), args.engine_options
         )
-        if not self.engine.capabilities.live_weights:
-            # Samples of another engine differ a little from the trainer's own log-probs: TRL corrects.
+        self._ahead = RoundAhead(self.engine, self.accelerator.device)
+        if args.sample_ahead and not self._ahead.overlaps and args.process_index == 0:
+            say(
+                f"The engine '{self.engine.capabilities.name}' samples from the trainer's own weights: with "
+                "sample_ahead it samples each round before training on the one before, and nothing overlaps."
+            )
+        if args.sample_ahead or not self.engine.capabilities.live_weights:
+            # Samples of another engine differ a little from the trainer's own log-probs, and those of a round
+            # that was sampled ahead by a round of updates: TRL corrects for both.
             self.use_vllm = True
             self._last_loaded_step = -1
             self.vllm_generation = _OwnSync()
@@ -247,14 +258,16 @@ class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer, PassTrainer,
         if self._step % (steps * self.num_iterations) == 0 or not self._micro_batches:
             self._round_start = RoundStart.of(self)
             self._micro_batches = self._play_round(generation_batch)
+            self._begin_next()
         return self._micro_batches[self._step % steps]
 
     def _play_round(self, rows: Sequence[dict[str, int]]) -> list[Batch]:
         """Play the duels of a round, have TRL score each stream, and lay out the micro-batches."""
-        problems = [self.problems[row["index"]] for row in rows[:: self.args.num_generations]]
+        problems = self._problems_of(rows)
         started = time.perf_counter()
         duels, streams, batches, seconds = self._redone(
-            lambda: self._sample(problems), lambda duels: self._scored(duels, time.perf_counter() - started)
+            lambda: self._due(problems),
+            lambda played: self._scored(*played, time.perf_counter() - started),
         )
         self._record(_with_advantages(duels, batches), seconds)
         if self.method.learns_from == "both":
@@ -269,25 +282,18 @@ class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer, PassTrainer,
             self._metrics["train"][name].append(value)
         return feeds, joined
 
-    def _sample(self, problems: Sequence[Problem]) -> list[list[Duel]]:
-        """Play the duels of a round under the policies as they are now."""
-        return self.arena.play(
-            problems,
-            self.method,
-            drafts=self.args.group_size,
-            sampling=self.args.sampling,
-            versions=self._sync(),
-            step=int(self.state.global_step),
-            players=self.method.players(self.round),
-            seed=derive_seed(self.args.seed, self._step // self.args.steps_per_generation),
-            progress=self.on_sampling,
-        )
-
     def _scored(
-        self, duels: list[list[Duel]], seconds: float
+        self, duels: list[list[Duel]], before: float, waited: float
     ) -> tuple[list[list[Duel]], list[Stream], list[Batch], float]:
-        """The streams of a round and TRL's view of each, held against what the engine sampled with."""
+        """The streams of a round and TRL's view of each, held against what the engine sampled with.
+
+        It is scored when it is due, under the policies as they are now. For a round that was sampled ahead, the ratio
+        of these to the policies that sampled is the importance weight, as it is for another engine's rollouts.
+        The seconds are those `before` the round was due and those that training `waited` for it.
+        """
         self._note_memory("sampling")
+        if self.args.sample_ahead and self._ahead.overlaps:
+            self._metrics["train"]["time/waiting"].append(waited)
         if self.args.vllm_enable_sleep_mode:
             self.engine.sleep()
         streams = streams_of(duels, self.method)
@@ -295,25 +301,11 @@ class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer, PassTrainer,
         for stream, batch in zip(streams, batches, strict=True):
             self._check_sampler_of(stream, batch)
             if self.args.on_policy:
-                # The ratio of new to old is one by definition, which scoring with other padding would miss.
+                # The ratio of new to old is one by definition, which scoring with other padding would miss. "Old" is
+                # the policy when training on the round begins, not the one that sampled: what lies between these
+                # two, if the round was sampled ahead, is in the importance weight, and a round still feeds one step.
                 batch.pop("old_per_token_logps", None)
-        return duels, streams, batches, seconds
-
-    @property
-    def round(self) -> int:
-        """Which round of rollouts the present step belongs to; roles swap with it."""
-        return int(self.state.global_step // self.args.steps_per_round)
-
-    def _sync(self) -> dict[str, int]:
-        """Hand the engine the policies as they are now; a version is the number of updates so far."""
-        if self.args.vllm_enable_sleep_mode:
-            self.engine.wake()
-        versions = dict.fromkeys(self.pair.names, int(self.state.global_step))
-        for policy, version in versions.items():
-            self.engine.sync(policy, version)
-            if not self.engine.capabilities.live_weights:
-                self._sampler.note_sync(policy)
-        return versions
+        return duels, streams, batches, before + waited
 
     def _score(self, stream: Stream) -> Batch:
         """TRL's view of a stream: tensors, log-probs under its policy, advantages within its groups."""
@@ -363,7 +355,7 @@ class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer, PassTrainer,
 
     def _check_sampler_of(self, stream: Stream, batch: Batch) -> None:
         """Whether a round's rollouts come from the weights that were synced, and what correcting them costs."""
-        figures = self._sampler.check(stream, batch)
+        figures = self._sampler.check(stream, batch, int(self.state.global_step))
         for name, value in figures.items():
             self._metrics["train"][f"{stream.name}/sampling/{name}"].append(value)
         if figures:
@@ -479,6 +471,8 @@ class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer, PassTrainer,
         share = chosen[self.accelerator.process_index :: self.accelerator.num_processes]
         started = time.perf_counter()
         self._round_start = RoundStart.of(self)
+        if self.args.sample_ahead:
+            self._redone(self._ahead.settle, lambda _: None)  # the engine may be busy with the next round
         rates = self._redone(
             lambda: validate(
                 self.arena,
@@ -510,6 +504,7 @@ class AgonTrainer(ScoringTrainer, ResumingTrainer, MeteringTrainer, PassTrainer,
 
     def close(self) -> None:
         """End the judges and the engine."""
+        self._ahead.give_up()
         self.judge.close()
         self.engine.close()
 
