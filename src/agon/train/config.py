@@ -19,7 +19,7 @@ from agon.game.methods import Method, graded, method, with_rewards
 from agon.game.prompts import load_prompts
 from agon.policies.pair import Adapters
 from agon.train.option_checks import check_options
-from agon.train.option_combinations import ahead_refusals
+from agon.train.option_combinations import ahead_refusals, late_refusals
 from agon.train.processes import Launched, refuse_processes, refuse_strangers, sharding, wants_fsdp
 from agon.train.streams import PER_TOKEN_LOSSES
 
@@ -164,6 +164,13 @@ class AgonConfig(GRPOConfig):
         metadata={
             "help": "Sample the next round while this one trains. Its rollouts are one round of updates old when they "
             "are trained on, which importance sampling corrects."
+        },
+    )
+    score_in_training: bool = field(
+        default=False,
+        metadata={
+            "help": "Take importance weights from the training pass instead of a forward of their own. For rounds that "
+            "feed one optimizer step; the weights are the same but for rounding."
         },
     )
     fused_layers: bool = field(
@@ -346,6 +353,7 @@ class AgonConfig(GRPOConfig):
         yield from self._layout_refusals()
         yield from self._option_refusals()
         yield from ahead_refusals(vars(self))
+        yield from late_refusals(vars(self))
 
     def _layout_refusals(self) -> Iterator[str]:
         if self.num_generations % 2:

@@ -15,6 +15,8 @@ from accelerate import Accelerator
 
 from agon.train.streams import loss_mask
 
+SUMS = 10
+
 # Warn below this share of the gradient's mass.
 ENOUGH = 0.9
 
@@ -33,10 +35,31 @@ def sampler_metrics(batch: Mapping[str, Any], rows: list[int], accelerator: Acce
     mask = loss_mask(batch)[chosen].bool()
     difference = torch.nan_to_num(batch["old_per_token_logps"] - batch["sampling_per_token_logps"])
     difference = difference[chosen] * mask
-    weight = batch["importance_sampling_ratio"][chosen].expand_as(difference)
-    size = batch["advantages"][chosen].abs()[:, None] * mask
+    weight = batch["importance_sampling_ratio"][chosen]
+    return figures_of(sums_of(difference, weight, mask, batch["advantages"][chosen]), accelerator)
+
+
+def importance_weights(
+    difference: torch.Tensor, mode: str, low: float | None, high: float | None
+) -> torch.Tensor:
+    """TRL's weights of tokens, or of sequences, from the differences of log-probs, which are zero where masked."""
+    if mode.startswith("sequence"):
+        difference = difference.sum(-1, keepdim=True)
+    ratio = difference.exp()
+    if mode.endswith("truncate"):
+        return ratio.clamp(low, high) if (low, high) != (None, None) else ratio
+    outside = (ratio < (-torch.inf if low is None else low)) | (ratio > (torch.inf if high is None else high))
+    return ratio.masked_fill(outside, 0.0)
+
+
+def sums_of(
+    difference: torch.Tensor, weight: torch.Tensor, mask: torch.Tensor, advantages: torch.Tensor
+) -> torch.Tensor:
+    """What the figures of some rows are made of; those of several micro-batches add up."""
+    weight = weight.expand_as(difference)
+    size = advantages.abs()[:, None] * mask
     sequence = difference.sum(1)
-    sums = torch.stack(
+    return torch.stack(
         [
             mask.sum().float(),
             difference.abs().sum(),
@@ -45,11 +68,16 @@ def sampler_metrics(batch: Mapping[str, Any], rows: list[int], accelerator: Acce
             ((weight == 0) & mask).sum().float(),
             size.sum(),
             (size * weight).sum(),
-            torch.tensor(float(len(rows)), device=mask.device),
+            mask.any(1).sum().float(),
             sequence.sum(),
             sequence.square().sum(),
         ]
     )
+
+
+def figures_of(sums: torch.Tensor, accelerator: Accelerator) -> dict[str, float]:
+    """The figures over all processes, which all ask for them."""
+    sums = sums.to(accelerator.device)
     tokens, gap, raw, weights, masked, whole, kept, count, total, squares = accelerator.reduce(
         sums, reduction="sum"
     ).tolist()

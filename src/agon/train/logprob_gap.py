@@ -168,6 +168,11 @@ class Synced:
     weights: list[torch.Tensor]
 
 
+def is_ahead(stream: Stream, step: int) -> bool:
+    """Whether a stream was sampled before the step that trains on it was due."""
+    return stream.entries[0].rollout.version != step
+
+
 class SamplerWatch:
     """Watches an engine with weights of its own, round by round: gap, sync, and what correcting costs."""
 
@@ -194,21 +199,30 @@ class SamplerWatch:
         figures = sampler_metrics(batch, stream.kept(), self._accelerator)
         if not figures:
             return {}
-        ahead = stream.entries[0].rollout.version != step
+        self.see(stream, figures, step)
+        self.refuse_stale(stream, step)
+        return figures
+
+    def see(self, stream: Stream, figures: dict[str, float], step: int) -> None:
+        """Refuse a stream that is far off the weights it should come from; warn where the gradient is lost."""
+        ahead = is_ahead(stream, step)
         if not ahead:
             refuse_large_gap(stream.policy, figures["gap"], self._limit)
-        self._refuse_stale(stream, ahead)
         sentence = loss_of_gradient(stream.name, figures, self._mode, ahead)
         if sentence and stream.name not in self._warned:
             self._warned.add(stream.name)
             warnings.warn(sentence, stacklevel=2)
-        return figures
 
-    def _refuse_stale(self, stream: Stream, ahead: bool) -> None:
-        """The shortest rollouts again, under the weights before the sync: those must not fit better."""
+    def refuse_stale(self, stream: Stream, step: int, unscored: bool = False) -> None:
+        """The shortest rollouts again, under the weights before the sync: those must not fit better.
+
+        Where the gap of the whole stream is not known or no fault, theirs is held to the limit.
+        """
+        ahead = is_ahead(stream, step)
+        limited = ahead or unscored
         policy, version = stream.policy, stream.entries[0].rollout.version
         known = [each for each in self._syncs.get(policy, []) if each.version <= version]
-        if not known or (len(known) < 2 and not ahead):
+        if not known or (len(known) < 2 and not limited):
             return
         rollouts = shortest([entry.rollout for entry in stream.entries])
         # Rollouts that were sampled when they were due are of the present weights.
@@ -222,7 +236,7 @@ class SamplerWatch:
         now, *before = (each / tokens for each in totals)
         for other in before:
             refuse_stale(policy, version, now, other)
-        if ahead:
+        if limited:
             refuse_large_gap(policy, now, self._limit)
 
     def _gap(self, policy: str, weights: Sequence[torch.Tensor] | None, rollouts: Sequence[Rollout]) -> float:

@@ -65,7 +65,7 @@ OPTIMIZERS = {
 
 def check_combinations(options: Options) -> None:
     """Refuse options that do not go together."""
-    for refusals in (_layout, _loss, _schedule, _parallel, pass_refusals, ahead_refusals):
+    for refusals in (_layout, _loss, _schedule, _parallel, pass_refusals, ahead_refusals, late_refusals):
         for refusal in refusals(options):
             raise InputError(refusal)
 
@@ -177,6 +177,23 @@ def ahead_refusals(o: Options) -> Iterator[str]:
         yield (
             f"sample_ahead needs rounds of whole optimizer steps: steps_per_generation x num_iterations ({each}) must "
             f"be a multiple of gradient_accumulation_steps ({accumulation})."
+        )
+
+
+def late_refusals(o: Options) -> Iterator[str]:
+    """What importance weights cannot be taken from the training pass with."""
+    if not o["score_in_training"]:
+        return
+    if method(str(o["method"])).learns_from == "both":
+        yield f"score_in_training does not go with method {o['method']}, which weighs rollouts under both policies."
+    if o["steps_per_generation"] is None and o["generation_batch_size"] is not None:
+        return  # depends on the number of processes; the configuration checks it
+    accumulation = int(o["gradient_accumulation_steps"])
+    each = int(o["steps_per_generation"] or accumulation) * int(o["num_iterations"])
+    if accumulation % each:
+        yield (
+            "score_in_training needs rounds that feed one optimizer step: gradient_accumulation_steps "
+            f"({accumulation}) must be a multiple of steps_per_generation x num_iterations ({each})."
         )
 
 

@@ -55,6 +55,7 @@ from agon.train.config import AgonConfig
 from agon.train.epochs import EpochSampler, EpochStart
 from agon.train.from_trl import JudgeLike, as_config, held_out, take_judge, take_lora, take_task
 from agon.train.judge_health import JudgeHealth
+from agon.train.late_weights import LateWeightTrainer
 from agon.train.live import LiveView
 from agon.train.logprob_gap import CheckAtStart, Probe, SamplerWatch, check_sampler
 from agon.train.metering import MeteringTrainer
@@ -91,7 +92,13 @@ def paid(prompts: Sequence[str], reward: Sequence[float], **_: Any) -> list[floa
 
 
 class AgonTrainer(
-    SamplingTrainer, ScoringTrainer, ResumingTrainer, MeteringTrainer, PassTrainer, RecoveringTrainer
+    SamplingTrainer,
+    LateWeightTrainer,
+    ScoringTrainer,
+    ResumingTrainer,
+    MeteringTrainer,
+    PassTrainer,
+    RecoveringTrainer,
 ):
     """Trains a pair (or one policy) with any method of the table; used as TRL's trainers are.
 
@@ -158,6 +165,8 @@ class AgonTrainer(
         self._playing: Stream | None = None
         self._micro_batches: list[Batch] = []
         self._grad_norms: dict[str, float] = {}
+        self._weighed: dict[str, torch.Tensor] = {}
+        self._late_streams: list[Stream] = []
         self.gaps: dict[str, float] = {}
         # A reference by way of a "default" adapter does not exist here: TRL is built without KL, which
         # then works from the base with adapters disabled. The engine likewise is ours, not TRL's.
@@ -298,6 +307,7 @@ class AgonTrainer(
             self.engine.sleep()
         streams = streams_of(duels, self.method)
         batches = [self._score(stream) for stream in streams]
+        self._late_streams = streams if self._weighs_late else []
         for stream, batch in zip(streams, batches, strict=True):
             self._check_sampler_of(stream, batch)
             if self.args.on_policy:
@@ -319,7 +329,7 @@ class AgonTrainer(
         ]
         self._playing, self.num_generations = stream, stream.group
         try:
-            with self.pair.using(stream.policy), self._metrics_of(stream.name):
+            with self.pair.using(stream.policy), self._metrics_of(stream.name), self._without_weights():
                 batch: Batch = self._generate_and_score_completions(rows)
         finally:
             self._playing, self.num_generations = None, self.args.num_generations
@@ -355,6 +365,9 @@ class AgonTrainer(
 
     def _check_sampler_of(self, stream: Stream, batch: Batch) -> None:
         """Whether a round's rollouts come from the weights that were synced, and what correcting them costs."""
+        if self._weighs_late:
+            self._sampler.refuse_stale(stream, int(self.state.global_step), unscored=True)
+            return
         figures = self._sampler.check(stream, batch, int(self.state.global_step))
         for name, value in figures.items():
             self._metrics["train"][f"{stream.name}/sampling/{name}"].append(value)
@@ -439,6 +452,7 @@ class AgonTrainer(
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
         """The norm for the log; by the way, a policy that has nothing to learn is left untouched."""
+        self._see_weights()
         if grad_norm is None:  # clipping is off
             grad_norm = self._clip_each(float("inf"))
         scaler = self.accelerator.scaler
