@@ -152,7 +152,7 @@ def first_step(arguments: argparse.Namespace, vllm_options: dict[str, Any]) -> d
         clock.begin("trainer")
         trainer = AgonTrainer(model=arguments.model, task=arguments.task, args=args)
         clock.end()
-        trainer._sample = clock.timed("sampling", trainer._sample)  # type: ignore[method-assign]
+        trainer._due = clock.timed("sampling", trainer._due)  # type: ignore[method-assign]
         clock.begin("update")
         trainer.train()
         clock.end()

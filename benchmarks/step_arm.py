@@ -240,17 +240,17 @@ def ours(arguments: argparse.Namespace, clock: Clock, turns: Turns) -> None:
         model=arguments.model, task=task(arguments), args=args, engine=made, callbacks=[turns]
     )
     watch(trainer, clock)
-    inner = trainer._sample
+    inner = trainer._due
 
-    def sample(problems: Sequence[Problem]) -> Any:
-        duels = inner(problems)
+    def due(problems: Sequence[Problem]) -> Any:
+        duels, before = inner(problems)
         for duel in (duel for group in duels for duel in group):
             for entry in (duel.draft, duel.challenge):
                 clock.count("sampled", entry.rollout.length if entry else 0)
-        return duels
+        return duels, before
 
-    setattr(trainer, "_sample", sample)  # noqa: B010
-    clock.around(trainer, "_sample", "sampling")
+    setattr(trainer, "_due", due)  # noqa: B010
+    clock.around(trainer, "_due", "sampling")  # of a round that was sampled ahead, what is waited for
     clock.around(trainer, "_sync", "sync")
     clock.around(trainer.arena, "_duels", "judging")  # what is still to be waited for once all is sampled
     try:

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # What a step costs on one GPU, beside stock TRL's: the figures of docs/performance.md, in under ten minutes.
 #
-#   cd ~/agon && source env.sh && scripts/gpu/step.sh OUT [step|passes|long|curves ...]
+#   cd ~/agon && source env.sh && scripts/gpu/step.sh OUT [step|ahead|passes|long|curves ...]
 #
-# step    stock TRL 2N (colocated vLLM), ours as grpo and as agon in lines of tokens, ours as agon in padded rows;
-#         32 problems x 16 rollouts, 512 tokens, all without checkpointing: seconds by phase, ratios, peak memory,
-#         time to the first step
+# step    stock TRL 2N (colocated vLLM), ours as grpo and as agon in lines of tokens and with weights from the training
+#         pass, ours as agon in padded rows; 32 problems x 16 rollouts, 512 tokens, all without checkpointing: seconds
+#         by phase, ratios, peak memory, time to the first step
+# ahead   ours as agon, each round sampled when it is due, or while the one before trains
 # passes  training only, completions of up to 512 tokens: PEFT's own layers, fused ones, lines of tokens, both
 #         policies in one line
 # long    training only, completions of up to LONG tokens (8192): padded, in lines by rows, by tokens, both at once
@@ -40,12 +41,19 @@ part() { # NAME LIMIT, then the words of step.py
 }
 
 lines=fused_layers=true,padding_free=true,micro_batch_tokens=${TOKENS:-32768}
+late=$lines,score_in_training=true
 [ $# -gt 0 ] || set -- step long
 for name in "$@"; do
     case $name in
     step)
         part step "${STEP_S:-450}" --engine vllm --seconds "$((${STEP_S:-450} - 60))" \
-            --methods trl "grpo:$lines" "agon:$lines" agon
+            --methods trl "grpo:$late" "agon:$late" agon
+        ;;
+    ahead)
+        # Not in turns: what samples ahead would do so in the other's turn.
+        for ahead in false true; do
+            part "ahead-$ahead" "${AHEAD_S:-160}" --engine vllm --methods "agon:$late,sample_ahead=$ahead"
+        done
         ;;
     passes)
         part passes "${TRAIN_S:-190}" --long 512 --problems 32 --rows 32 --seconds "$((${TRAIN_S:-190} - 20))" \
@@ -68,7 +76,7 @@ for name in "$@"; do
         python3 "$here/benchmarks/step.py" --curve "$out/curves/step.jsonl" | tee "$out/curves/curves.md"
         ;;
     *)
-        echo "step.sh: '$name' is not step, passes, long or curves." >&2
+        echo "step.sh: '$name' is not step, ahead, passes, long or curves." >&2
         exit 2
         ;;
     esac

@@ -124,6 +124,7 @@ def _rehearse_steps(
         "save_strategy": "steps",
         "save_steps": round_steps,
         "eval_strategy": "no",
+        "sample_ahead": False,  # every round is timed where it is sampled
         "logging_steps": 1,
         "report_to": "none",
         # Forced completions end without a stop token, and would all be masked.
