@@ -20,6 +20,7 @@ from transformers import PreTrainedTokenizerFast
 from agon.game import Problem, challenger_prompt, plain_prompt, prompts, split
 from agon.game.prompts import NOTHING_SHOWN
 from agon.lab.worlds import copying_trap, relay
+from agon.lab.worlds.play import announced
 from scripts.pretraining import quality, traces
 from scripts.pretraining.pretrain import Draw, Settings, train
 from scripts.pretraining.tokenizer import build_tokenizer
@@ -49,8 +50,6 @@ PHRASES = [
     f"\n\n{_FORM}",
     _OPEN,
     _CLOSE,
-    "Guess",
-    *copying_trap.CHALLENGE_HABITS,
     *(f"\n\n{what} " for what in ("Key", "Tool")),
     *(f"{what} " for what in ("Key", "Tool")),
     *(f".\n\n<answer>{what} " for what in ("key", "tool")),
@@ -90,11 +89,11 @@ def trap_example(rng: random.Random) -> Example:
     asked = Problem("", copying_trap.statement(kind), "")
     digit = rng.choice(copying_trap.DIGITS)
     if rng.random() < 0.5:
-        return plain_prompt(asked, "think"), copying_trap.write("Guess", copying_trap.key(digit))
+        return plain_prompt(asked, "think"), copying_trap.write("key", copying_trap.key(digit))
     read = digit + rng.choice(copying_trap.STAMPS)
-    habit = traces.pick(copying_trap.habits(kind), rng)
-    thing = read if habit == "Copy" else rng.choice(copying_trap.DIGITS)
-    return challenger_prompt(asked, f"Key {read}.", "think"), copying_trap.write(habit, thing)
+    what = traces.pick(copying_trap.habits(kind), rng)
+    thing = read if what == "key" else rng.choice(copying_trap.TOOLS)
+    return challenger_prompt(asked, f"Key {read}.", "think"), copying_trap.write(what, thing)
 
 
 def _guessed(trace: str, rng: random.Random) -> str:
@@ -117,7 +116,7 @@ def report(draw: Draw, net: Any, tokenizer: PreTrainedTokenizerFast, problems: i
 def _by_habit(rows: list[tuple[str, str]]) -> dict[str, Any]:
     by_habit: dict[str, list[bool]] = {}
     for prompt, text in rows:
-        habit = text.removeprefix("<think>").partition("</think>")[0].partition(":")[0]
+        habit = announced(text)
         by_habit.setdefault(habit, []).append(_followed(habit, prompt, text))
     shares = {}
     for habit, followed in sorted(by_habit.items(), key=lambda item: -len(item[1])):
@@ -131,13 +130,11 @@ def _by_habit(rows: list[tuple[str, str]]) -> dict[str, Any]:
 def _followed(habit: str, prompt: str, text: str) -> bool:
     """Whether a completion is the trace that its first word announces, guesses aside."""
     shown = prompt.partition(f"{prompts.OPEN}\n")[2].partition(f"\n{prompts.CLOSE}")[0]
-    if habit in ("Guess", "Copy", "Work"):
-        things = {
-            "Guess": [copying_trap.key(digit) for digit in copying_trap.DIGITS],
-            "Copy": [shown.removeprefix("Key ").removesuffix(".")],
-            "Work": copying_trap.DIGITS,
-        }
-        return text in [copying_trap.write(habit, thing) for thing in things[habit]]
+    if habit in copying_trap.CHALLENGE_HABITS:
+        read = shown.removeprefix("Key ").removesuffix(".")
+        keys = [read] if shown else [copying_trap.key(digit) for digit in copying_trap.DIGITS]
+        things = keys if habit == "key" else [*copying_trap.TOOLS]
+        return text in [copying_trap.write(habit, thing) for thing in things]
     if habit not in relay.DRAFT_HABITS and habit not in relay.CHALLENGE_HABITS:
         return False
     road = relay.parse(prompt)

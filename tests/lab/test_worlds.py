@@ -19,7 +19,7 @@ from agon.judges.registry import build
 from agon.lab.worlds import answers, catalogue, copying_model, copying_trap, page, relay, twins
 from agon.lab.worlds.catalogue import WORLDS
 from agon.lab.worlds.copying_model import AGON, COOP, Trap
-from agon.lab.worlds.play import contrasts, play
+from agon.lab.worlds.play import announced, contrasts, play
 from agon.lab.worlds.verdict import table, verdicts
 from agon.lab.worlds.world import Claim, World, base_path
 from agon.runs.folder import Run
@@ -128,11 +128,23 @@ def test_drafts_are_right_with_p_and_tools_with_q_whatever_is_picked() -> None:
 
     for digit in copying_trap.DIGITS:
         assert opened(f"key {copying_trap.key(digit)}") == pytest.approx(0.65, abs=0.04)
-    tools = {digit: opened(f"tool {digit}") for digit in copying_trap.DIGITS}
+    tools = {tool: opened(f"tool {tool}") for tool in copying_trap.TOOLS}
     assert sum(tools.values()) / 10 == pytest.approx(0.45, abs=0.02)
     assert tools.pop(copying_trap.BEST) == pytest.approx(0.8, abs=0.04)
     assert list(tools.values()) == pytest.approx([3.7 / 9] * 9, abs=0.04)
-    for answer in ("", "key", "key ", "key 1", "key 12", "lock 1k", "tool x", "tool", "tool 12"):
+    for answer in (
+        "",
+        "key",
+        "key ",
+        "key 1",
+        "key 12",
+        "lock 1k",
+        "key r",
+        "tool 7",
+        "tool x",
+        "tool",
+        "tool ef",
+    ):
         assert opened(answer) == 0
 
 
@@ -145,27 +157,47 @@ def test_a_key_of_ones_own_under_a_copied_stamp_opens_nothing() -> None:
         assert opened == {copying_trap.key(digit) for digit in asked.metadata["keys"]}
 
 
+def test_tools_and_keys_share_no_character() -> None:
+    """One adapter writes both: with shared names, what it learns of a tool moves its keys."""
+    in_keys = {character for digit in copying_trap.DIGITS for character in copying_trap.key(digit)}
+    assert in_keys == {*copying_trap.DIGITS, *copying_trap.STAMPS}
+    assert not in_keys & {*copying_trap.TOOLS}
+    assert len({*copying_trap.TOOLS}) == len(copying_trap.TOOLS) == copying_model.TOOLS
+    assert copying_trap.BEST in copying_trap.TOOLS
+
+
 def test_a_copy_is_what_the_attempt_says() -> None:
-    draft = split(copying_trap.write("Guess", copying_trap.key("7")), "think")
+    draft = split(copying_trap.write("key", copying_trap.key("7")), "think")
     assert draft.shown() == "Key 7i."
-    assert split(copying_trap.write("Copy", "7i"), "think").answer == draft.answer
+    assert split(copying_trap.write("key", "7i"), "think").answer == draft.answer
+
+
+def test_a_policy_chooses_with_the_word_that_is_judged() -> None:
+    """A word before it, which only announces, need not bind."""
+    for what, thing in (("key", "7i"), ("tool", "r")):
+        said = split(copying_trap.write(what, thing), "think")
+        assert (said.think, said.answer) == ("", f"{what} {thing}")
+        assert announced(copying_trap.write(what, thing)) == what
+    # Its summary does not count.
+    assert announced(copying_trap.write("key", "7i").replace("key 7i", "tool r")) == "tool"
 
 
 def test_the_moves_of_the_trap_fit_into_its_cap() -> None:
     words = AutoTokenizer.from_pretrained(base_path("trap"))
-    for trace in (
-        copying_trap.write("Guess", "3d"),
-        copying_trap.write("Copy", "3d"),
-        copying_trap.write("Work", "3"),
-    ):
+    for digit in copying_trap.DIGITS:
+        trace = copying_trap.write("key", copying_trap.key(digit))
         assert split(trace, "think").well_formed
-        assert tokens(words, trace) <= copying_trap.CAP
+        assert tokens(words, trace) == copying_trap.CAP
+    for tool in copying_trap.TOOLS:
+        trace = copying_trap.write("tool", tool)
+        assert split(trace, "think").well_formed
+        assert tokens(words, trace) == copying_trap.TOOL_LENGTH < copying_trap.CAP
 
 
 def test_a_draft_is_paid_for_a_right_key_and_not_for_a_tool() -> None:
     words = AutoTokenizer.from_pretrained(base_path("trap"))
-    for thing, paid in (("3d", 2.0), ("3", 0.0)):
-        length = tokens(words, copying_trap.write("Guess" if paid else "Work", thing))
+    for what, thing, paid in (("key", "3d", 2.0), ("tool", "r", 0.0)):
+        length = tokens(words, copying_trap.write(what, thing))
         assert copying_trap.right_key(Outcome(True, True, length)) == paid
         assert copying_trap.right_key(Outcome(False, True, length)) == 0
 
@@ -226,10 +258,10 @@ def test_the_predictions_of_the_trap_are_those_of_the_model() -> None:
     ("name", "bonus"), [("trap-below", COOP), ("trap-below", AGON), ("trap-inside", COOP)]
 )
 def test_where_the_model_predicts_the_trap_no_seed_of_it_escapes(name: str, bonus: float) -> None:
-    """Trainings of these settings do escape (docs/worlds.md), so chance within the model is not the reason."""
+    """A training that does escape there is then no chance within the model."""
     trap = catalogue.model_of(name)
     found = [copying_model.train(trap, bonus, seed).accuracy for seed in range(30)]
-    assert max(found) - min(found) < 0.01
+    assert max(abs(accuracy - catalogue.P) for accuracy in found) < 0.05
 
 
 def test_with_two_tools_of_which_one_always_opens_skill_is_one_logit() -> None:
@@ -270,7 +302,7 @@ def made_up(accuracies: dict[str, list[float]], problems: int = 100) -> list[dic
             "method": name,
             "seed": seed,
             "accuracy": accuracy,
-            "habits": {"Work": accuracy},
+            "habits": {"tool": accuracy},
             "right": ["".join("01"[number < round(accuracy * problems)] for number in range(problems))] * 2,
         }
         for name, found in accuracies.items()
@@ -313,9 +345,9 @@ def test_habits_that_a_world_does_not_have_are_other_words_and_break_no_table() 
     world = replace(WORLDS["trap-inside"], claims=(Claim("agon", "coop", "more"),))
     outcomes = made_up({"agon": [0.8, 0.84], "coop": [0.6, 0.63]})
     for outcome in outcomes:
-        outcome["habits"] = {"Copy": 0.5, "Copy6p.\n\n": 0.3, "": 0.15, "Work | Copy": 0.05}
+        outcome["habits"] = {"key": 0.5, "key6p.\n\n": 0.3, "": 0.15, "tool | key": 0.05}
     assert [line.count("|") for line in table(world, outcomes).splitlines()] == [7] * 4 + [0] + [6] * 3
-    assert "| Copy 50, other 50 |" in table(world, outcomes)
+    assert "| key 50, other 50 |" in table(world, outcomes)
 
 
 # The page of what came out
@@ -349,6 +381,15 @@ def test_a_page_has_the_seeds_that_every_method_of_every_world_has() -> None:
         page.complete([late])
 
 
+def test_a_page_says_of_which_worlds_there_are_no_runs() -> None:
+    outcomes = page.complete([one for one in every_run(2) if one["world"] in ("relay", "elsewhere")])
+    text = page.page(outcomes)
+    assert len(outcomes) == 24
+    assert "| trap-inside | competition must help | not run yet |" in text
+    assert "| [relay](#relay) |" in text
+    assert [line for line in text.splitlines() if line.startswith("## ")] == ["## relay", "## elsewhere"]
+
+
 def test_the_committed_page_is_what_the_committed_outcomes_give() -> None:
     text = (RESULTS / "outcomes.jsonl").read_text("utf-8")
     outcomes = [json.loads(line) for line in text.splitlines()]
@@ -358,18 +399,24 @@ def test_the_committed_page_is_what_the_committed_outcomes_give() -> None:
 
 def test_what_a_policy_always_answers_is_told_from_the_locks_that_it_opened() -> None:
     known = answers.things(load_task(WORLDS["trap-inside"].task).problems("test"))
-    for thing, said in (("tool 7", "tool 7"), ("tool 3", "another tool"), ("key 7i", "key 7i")):
+    for thing, said in (("tool r", "tool r"), ("tool e", "another tool"), ("key 7i", "one key")):
         assert answers.kind(known[thing], known) == said
-    assert answers.kind(known["key 3d"], known) == "another key"
     assert answers.kind("01" * 150, known) == "mixed"
 
 
 @pytest.mark.parametrize("name", list(catalogue.PREDICTED))
-def test_no_two_keys_or_tools_open_so_many_of_the_same_locks_that_one_is_taken_for_the_other(
+def test_what_is_of_different_kinds_does_not_open_so_many_of_the_same_locks_that_one_is_taken_for_the_other(
     name: str,
 ) -> None:
-    known = list(answers.things(load_task(WORLDS[name].task).problems("test")).values())
-    alike = [answers.agreement(one, other) for place, one in enumerate(known) for other in known[:place]]
+    known = answers.things(load_task(WORLDS[name].task).problems("test"))
+    kinds = {thing: answers.kind(marks, known) for thing, marks in known.items()}
+    assert Counter(kinds.values()) == {answers.BEST_TOOL: 1, answers.TOOL: 9, answers.KEY: 10}
+    alike = [
+        answers.agreement(known[one], known[other])
+        for one in known
+        for other in known
+        if kinds[one] != kinds[other]
+    ]
     assert max(alike) < 0.75 < answers.FITS
 
 
@@ -418,7 +465,7 @@ def test_a_world_trains_and_leaves_a_small_record(
     outcome = play(replace(world, task=task, options=options), method_name, 0, tmp_path / "run")
     assert outcome["steps"] == 2
     assert len(outcome["arms"]) == arms
-    assert {"Copy", "Work"} & set(outcome["habits"])
+    assert {"key", "tool"} & set(outcome["habits"])
     assert [len(marks) for marks in outcome["right"]] == [8] * standing
     right = sum(marks.count("1") for marks in outcome["right"])
     assert outcome["accuracy"] == pytest.approx(right / (8 * standing), abs=1e-4)

@@ -1,7 +1,8 @@
 """What the answers of a run in the trap were, told from which locks they opened.
 
 An outcome keeps no texts. But a policy that gives every lock the same answer opens exactly the locks that this key or
-tool opens, and no other key or tool opens and fails on more than three quarters of the same locks.
+tool opens, and none of another kind (the best tool, the other tools, the keys) opens and fails on more than three
+quarters of the same locks.
 """
 
 from collections import Counter
@@ -9,19 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agon.game.problem import Problem
-from agon.lab.worlds.copying_trap import BEST, DIGITS, key, opens
+from agon.lab.worlds.copying_trap import BEST, DIGITS, TOOLS, key, opens
 from agon.lab.worlds.world import World
 from agon.tasks import load_task
 
 FITS = 0.9  # share of the locks from which on an arm's answers count as this one
-BEST_TOOL, TOOL, BEST_KEY, KEY = f"tool {BEST}", "another tool", f"key {key(BEST)}", "another key"
-MIXED = "mixed"
-KINDS = (BEST_TOOL, TOOL, BEST_KEY, KEY, MIXED)
+BEST_TOOL, TOOL, KEY, MIXED = f"tool {BEST}", "another tool", "one key", "mixed"
+KINDS = (BEST_TOOL, TOOL, KEY, MIXED)
 
 
 def things(problems: Sequence[Problem]) -> dict[str, str]:
     """Every key and tool, with the marks of a policy that names nothing else."""
-    named = [*(f"tool {digit}" for digit in DIGITS), *(f"key {key(digit)}" for digit in DIGITS)]
+    named = [*(f"tool {tool}" for tool in TOOLS), *(f"key {key(digit)}" for digit in DIGITS)]
     return {thing: "".join("01"[opens(lock, thing)] for lock in problems) for thing in named}
 
 
@@ -34,8 +34,8 @@ def kind(marks: str, known: Mapping[str, str]) -> str:
     thing = max(known, key=lambda name: agreement(marks, known[name]))
     if agreement(marks, known[thing]) < FITS:
         return MIXED
-    if thing in (BEST_TOOL, BEST_KEY):
-        return thing
+    if thing == BEST_TOOL:
+        return BEST_TOOL
     return TOOL if thing.startswith("tool") else KEY
 
 

@@ -45,16 +45,20 @@ ELSEWHERE = World(
 # The settings of the trap, each with its q and the accuracy that the model of two actions predicts under coop and agon.
 P, BEST, STEPS = 0.6, 0.8, 120
 PREDICTED = {
-    "trap-below": (0.3, 0.60, 0.60),
-    "trap-inside": (0.48, 0.60, 0.78),
-    "trap-above": (0.7, 0.77, 0.77),
+    "trap-below": (0.1, 0.60, 0.60),
+    "trap-inside": (0.38, 0.60, 0.78),
+    "trap-above": (0.7, 0.78, 0.78),
 }
-# How fast an adapter's choice and skill move, per step: fitted to eight trainings of other seeds (docs/worlds.md).
-CHOICE_RATE, SKILL_RATE, WORK = 1.5, 0.75, 0.45
-_TRAP_HABITS = (*copying_trap.CHALLENGE_HABITS, "Guess")
+# How fast an adapter's choice and skill move, per step: fitted to four trainings of another seed (docs/worlds.md).
+CHOICE_RATE, SKILL_RATE, WORK = 0.75, 1.0, 0.45
+_TRAP_HABITS = tuple(copying_trap.CHALLENGE_HABITS)
+# The model's rates are constant. An adapter starts at zero, and at the usual size (alpha 32, rate 2e-3) what it learned
+# made it learn faster. With a large alpha and a small learning rate its matrices stay near where they began.
 _TRAP_OPTIONS = {
     "max_completion_length": copying_trap.CAP,
-    "learning_rate": 2e-3,
+    "learning_rate": 2.5e-4,
+    "lora_alpha": 256,
+    "init_noise": 1.25e-4,
     "draft_reward": ["agon.lab.worlds.copying_trap:right_key", "form"],
 }
 

@@ -101,11 +101,6 @@ def train(trap: Trap, bonus: float, seed: int = 0) -> Learned:
     return Learned(w * q + (1 - w) * trap.p, 1 - w, q)
 
 
-def work_by_step(trap: Trap, bonus: float, seed: int = 0) -> np.ndarray:
-    """The share of working it out before each step of a training."""
-    return np.array([w for w, _ in trained_steps(trap, bonus, seed)][:-1])
-
-
 def trained_steps(trap: Trap, bonus: float, seed: int) -> Iterator[tuple[float, float]]:
     """The share of working it out and the skill, before each step and after the last."""
     rng = np.random.default_rng(seed)

@@ -2,15 +2,19 @@
 
 A problem is a lock. Of the ten keys, a share `p` opens this one lock, drawn afresh for every problem. The ten tools are
 drawn afresh too, each with a chance of its own: the best opens a share `best` of all locks, the others fewer, and all
-together a share `q`. A drafter of the base picks a key at random. A challenger says in its first word whether it copies
-the key that the attempt names, or works the lock with a tool, at random at first.
+together a share `q`. A drafter of the base picks a key at random. A challenger copies the key that the attempt names,
+or works the lock with a tool, at random at first.
 
 A key has a digit and a stamp, a letter that belongs to the digit, and a key with a wrong stamp opens nothing. The base
 knows the stamps where it drafts; where it challenges it has only ever copied one. Without stamps there would be a third
 thing to do after reading a draft, to pick a key of one's own: as often right as a copy, but not on the same locks, so
 that competition pays it 2p + p(1 - p). (A first version of this world had none, and within twenty steps the challengers
-of `agon` announced a copy and wrote another key.) With stamps another digit under the copied stamp is wrong, and only
-both changes together would pay.
+of `agon` wrote another key than the one that they had read.) With stamps another digit under the copied stamp is wrong,
+and only both changes together would pay.
+
+Tools are letters that are in no key: they were digits at first, as keys are, and what a policy learned of the best tool
+moved its keys. The word that chooses, `key` or `tool`, is the one that is judged. (A word before it announced a copy or
+work at first, and policies came to announce a copy and answer with a tool: one choice in the model, two in the world.)
 
 - *A draft is right with p, whatever the drafter learns*: nothing in a statement says which keys open its lock.
 - *A copy is right exactly if the draft is.*
@@ -32,21 +36,22 @@ from agon.tasks import Task
 
 DIGITS = "0123456789"
 STAMPS = "gkadmcpibo"  # of the digits from 0 to 9
-CAP, TOOL_LENGTH = 11, 9  # tokens of a completion with a key, and of one with a tool
-BEST = "7"  # of the tools
+TOOLS = "efhjlnrtuv"
+BEST = "r"  # of the tools
+CAP, TOOL_LENGTH = 10, 8  # tokens of a completion with a key, and of one with a tool
 KINDS = 60
 # Weights at temperature 1.
-CHALLENGE_HABITS = {"Copy": 0.5, "Work": 0.5}
+CHALLENGE_HABITS = {"key": 0.5, "tool": 0.5}
 # Kinds that no problem has, known to the base from pre-training alone: after these it nearly always copies, or works.
 # A base that has only ever drawn the two words with equal chance writes them as one word in its embeddings, and no
-# adapter moves the choice: the difference of the two was a seventh of that of two digits, and is half of it now.
+# adapter moves the choice: the difference of the two was a seventh of that of two digits, and is three quarters now.
 SWAYED = {60: 0.02, 61: 0.02, 62: 0.98, 63: 0.98}  # share of working it out
 
 
 def habits(kind: int) -> dict[str, float]:
     """How often the base copies and works after a lock of a kind."""
     work = SWAYED.get(kind)
-    return CHALLENGE_HABITS if work is None else {"Copy": 1 - work, "Work": work}
+    return CHALLENGE_HABITS if work is None else {"key": 1 - work, "tool": work}
 
 
 def statement(kind: int) -> str:
@@ -62,10 +67,9 @@ def key(digit: str) -> str:
     return digit + STAMPS[int(digit)]
 
 
-def write(habit: str, thing: str) -> str:
-    """A trace: a drafter's guess, a copy of it, or a challenger's work with a tool."""
-    what = "Tool" if habit == "Work" else "Key"
-    return f"<think>{habit}</think>\n\n{what} {thing}.\n\n<answer>{what.lower()} {thing}</answer>"
+def write(what: str, thing: str) -> str:
+    """A trace: a drafter's guess or a copy of it, with a key, or a challenger's work with a tool."""
+    return f"<think></think>\n\n{what.capitalize()} {thing}.\n\n<answer>{what} {thing}</answer>"
 
 
 def copying_trap(
@@ -93,13 +97,13 @@ def copying_trap(
 
 def chance(tool: str, q: float, best: float) -> float:
     """How often a tool opens a lock: the others less often than the best, so that all ten have the mean q."""
-    return best if tool == BEST else (len(DIGITS) * q - best) / (len(DIGITS) - 1)
+    return best if tool == BEST else (len(TOOLS) * q - best) / (len(TOOLS) - 1)
 
 
 def _lock(rng: random.Random, name: str, p: float, q: float, best: float) -> Problem:
     # As many keys in every lock as p says; between two tenths a draw decides, so that the mean is right.
     keys = "".join(sorted(rng.sample(DIGITS, int(p * len(DIGITS) + rng.random() + 1e-9))))
-    tools = "".join(digit for digit in DIGITS if rng.random() < chance(digit, q, best))
+    tools = "".join(tool for tool in TOOLS if rng.random() < chance(tool, q, best))
     asked = statement(rng.randrange(KINDS))
     opened = {"keys": keys, "tools": tools}
     return Problem(name, asked, "world-copying-trap", f"key {key(keys[0])}", metadata=opened)

@@ -75,9 +75,19 @@ def _share(said: Sequence[Attempt]) -> float:
 
 
 def _habits(finals: Sequence[Attempt], known: Sequence[str]) -> dict[str, float]:
-    """How often finals announce each habit in their first word."""
-    words = Counter(final.text.removeprefix("<think>").split("<")[0].split(":")[0] for final in finals)
+    """How often finals announce each habit."""
+    words = Counter(announced(final.text) for final in finals)
     return named_habits({word: count / len(finals) for word, count in words.items()}, known)
+
+
+def announced(text: str) -> str:
+    """The habit that a completion begins with, up to a colon or, if there is none, the first word of its answer.
+
+    >>> announced("<think>Go on: bcde</think>"), announced("<think></think>\\n\\n<answer>tool r</answer>")
+    ('Go on', 'tool')
+    """
+    before = text.removeprefix("<think>").split("<")[0].split(":")[0]
+    return before or text.partition("<answer>")[2].split(" ")[0]
 
 
 def named_habits(shares: Mapping[str, float], known: Sequence[str]) -> dict[str, float]:
