@@ -121,6 +121,19 @@ def test_a_copy_has_answers_for_texts_no_weights_and_everything_else(
     assert kept == {"", "<answer>0</answer>", "<answer>1</answer>"}
 
 
+def test_a_copy_of_a_run_of_the_embedded_base_names_no_folder_of_its_machine(
+    runs: list[Path], tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(runs[0], run)
+    Run(run).write_config({**Run(run).read_config(), "model": "embedded", "output_dir": str(run)})
+    copy = lean_copy(run, tmp_path / "lean")
+    assert Run(copy).read_config()["output_dir"] == "run"
+    for policy in "AB":
+        config = json.loads((copy / "adapters" / policy / "adapter_config.json").read_text())
+        assert config["base_model_name_or_path"] == "embedded"
+
+
 def test_a_copy_opens_like_its_run(runs: list[Path], copies: list[Path]) -> None:
     whole, copy = open_target(str(runs[0])), open_target(str(copies[0]))
     for what in ("name", "model", "policies", "method", "config", "task", "summary"):

@@ -3,27 +3,33 @@
 Of each run (or folder that `agon eval --output` wrote) a copy has what `agon compare`, `agon report` and `agon view`
 read: the configuration, task, summary, environment, times and note, the metrics that they show, the adapters'
 configurations without their weights, and of each evaluation its settings, its result and samples.jsonl.gz. In there
-only the answer of each text is left, of a program nothing; lengths, verdicts and all else are kept. The same run gives
-the same bytes.
+only the answer of each text is left, of a program nothing; lengths, verdicts and all else are kept. The
+machine's own folders are left out. The same run gives the same bytes.
 """
 
 import gzip
 import io
 import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import yaml
+
+from agon.embedded import EMBEDDED
 from agon.errors import InputError
 from agon.game.dialects import dialect
 from agon.game.transcript import split
 from agon.runs.evaluations import EvaluationFolder
+from agon.runs.files import signed
 from agon.runs.folder import RECORDS, Run, is_run
 from agon.runs.samples import Attempt, Sample
 
 OF_AN_EVALUATION = ("settings.json", "result.json")
-METRICS = "metrics.jsonl"
+METRICS, CONFIG, ADAPTER_CONFIG = "metrics.jsonl", "config.yaml", "adapter_config.json"
 # The metrics that reports and the viewer show, a quarter of what a step logs.
 SHOWN = re.compile(
     r"step|loss|num_tokens|time/.+|memory/.+|eval_.+|duel/(converted|corrupted)"
@@ -55,7 +61,25 @@ def outcomes(source: Path) -> dict[Path, bytes]:
     found = {path.relative_to(source): path.read_bytes() for path in kept if path.is_file()} | samples
     if Path(METRICS) in found:
         found[Path(METRICS)] = shown_metrics(source)
+    if is_run(source):
+        config = Run(source).read_config()
+        found |= {
+            path: _anywhere(path, content, config)
+            for path, content in found.items()
+            if path.name in (CONFIG, ADAPTER_CONFIG)
+        }
     return found
+
+
+def _anywhere(path: Path, content: bytes, config: Mapping[str, Any]) -> bytes:
+    """A configuration without the folders of the machine that trained: its runs', and that of our own base."""
+    model, folder = str(config.get("model")), str(config.get("output_dir"))
+    if path.name == CONFIG and os.path.isabs(folder):
+        return signed(yaml.safe_dump({**config, "output_dir": Path(folder).name}, sort_keys=True)).encode()
+    if path.name == ADAPTER_CONFIG and model == EMBEDDED:
+        base = json.loads(content)["base_model_name_or_path"]
+        return content.replace(json.dumps(base).encode(), json.dumps(model).encode())
+    return content
 
 
 def shown_metrics(source: Path) -> bytes:
