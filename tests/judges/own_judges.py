@@ -45,7 +45,7 @@ def misbehave(problem: Problem, answer: str) -> bool | Verdict:
             pass
         return True
     if answer == "slow":
-        until = time.process_time() + 0.6
+        until = time.process_time() + 0.5
         while time.process_time() < until:
             pass
         return True

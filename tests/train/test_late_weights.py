@@ -103,6 +103,7 @@ def test_the_figures_of_the_correction_are_the_same(tmp_path: Path) -> None:
         assert after["loss"] == pytest.approx(before["loss"], abs=1e-5)
 
 
+@pytest.mark.exhaustive
 def test_a_step_that_ran_out_of_memory_counts_its_rows_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,7 +125,13 @@ def test_a_step_that_ran_out_of_memory_counts_its_rows_once(
         assert found[key] == pytest.approx(expected[key], rel=1e-4, abs=1e-6)
 
 
-@pytest.mark.parametrize("checked", ["when the round begins", "when its gradients are there"])
+@pytest.mark.parametrize(
+    "checked",
+    [
+        "when its gradients are there",
+        pytest.param("when the round begins", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_sampler_that_is_far_off_is_refused_before_anything_is_learned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checked: str
 ) -> None:

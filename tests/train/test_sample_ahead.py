@@ -259,6 +259,7 @@ def test_a_round_whose_sampling_failed_is_sampled_again_when_it_is_due(
     assert "The engine failed (the engine is gone): this round is played again." in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 def test_a_failure_before_a_validation_is_dealt_with_there(tmp_path: Path) -> None:
     ours = trained(watched_trainer(tmp_path, WatchedEngine(fails=1), max_steps=2, **VALIDATION))
     assert versions(ours) == {0: {0}, 1: {1}}
@@ -278,9 +279,10 @@ class Send(TrainerCallback):
                 os.kill(os.getpid(), number)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "numbers",
-    [(signal.SIGTERM, signal.SIGTERM), pytest.param((signal.SIGINT,), marks=pytest.mark.exhaustive)],
+    [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT,)],
 )
 def test_a_signal_leaves_no_thread_and_the_round_is_sampled_after_the_resume(
     tmp_path: Path, numbers: tuple[signal.Signals, ...]
@@ -332,6 +334,7 @@ def test_a_stop_does_not_wait_for_an_engine_that_hangs_but_the_next_round_does(
     assert ahead.take(planned) is None
 
 
+@pytest.mark.exhaustive
 def test_an_update_is_no_fault_of_the_sampler_and_a_lost_sync_is(tmp_path: Path) -> None:
     """The gap to the weights that were synced is held to the limit, not the gap to those that are trained."""
     ours = trained(copy_trainer(tmp_path / "whole", sample_ahead=True, max_steps=2, max_logprob_gap=1e-3))

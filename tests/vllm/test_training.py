@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
 from transformers import PrinterCallback, TrainerCallback
 
 from agon.engines.vllm_server import VllmServerEngine
@@ -126,6 +127,7 @@ def test_a_round_that_is_sampled_while_another_one_trains_is_one_step_old(
     assert not [thread for thread in threading.enumerate() if thread.name == "next-round"]
 
 
+@pytest.mark.exhaustive
 def test_a_round_that_nobody_wants_leaves_vllm_ready_for_the_next(shared_tiny: Tiny, tmp_path: Path) -> None:
     """A checkpoint that nobody could foresee: the round is given up in the middle, and sampled when it is due."""
 

@@ -77,7 +77,6 @@ def sums_of(
 
 def figures_of(sums: torch.Tensor, accelerator: Accelerator) -> dict[str, float]:
     """The figures over all processes, which all ask for them."""
-    sums = sums.to(accelerator.device)
     tokens, gap, raw, weights, masked, whole, kept, count, total, squares = accelerator.reduce(
         sums, reduction="sum"
     ).tolist()

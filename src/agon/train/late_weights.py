@@ -86,7 +86,8 @@ class LateWeightTrainer(GRPOTrainer):
         """Log what the correction did to a step's gradients, and refuse the step if the sampler is far off."""
         for stream in self._late_streams:
             sums = self._weighed.get(stream.name)
-            found = figures_of(torch.zeros(SUMS) if sums is None else sums, self.accelerator)
+            nothing = torch.zeros(SUMS, device=self.accelerator.device)
+            found = figures_of(nothing if sums is None else sums, self.accelerator)
             for name, value in found.items():
                 self._metrics["train"][f"{stream.name}/sampling/{name}"].append(value)
             if found:
