@@ -169,11 +169,8 @@ def ahead_refusals(o: Options) -> Iterator[str]:
             "sample_ahead needs vllm_importance_sampling_correction: its rollouts are one round older than the "
             "policies that learn from them."
         )
-    accumulation = int(o["gradient_accumulation_steps"])
-    if o["steps_per_generation"] is None and o["generation_batch_size"] is not None:
-        return  # depends on the number of processes; the configuration checks it
-    each = int(o["steps_per_generation"] or accumulation) * int(o["num_iterations"])
-    if each % accumulation:
+    accumulation, each = int(o["gradient_accumulation_steps"]), _steps_of_a_round(o)
+    if each is not None and each % accumulation:
         yield (
             f"sample_ahead needs rounds of whole optimizer steps: steps_per_generation x num_iterations ({each}) must "
             f"be a multiple of gradient_accumulation_steps ({accumulation})."
@@ -186,15 +183,19 @@ def late_refusals(o: Options) -> Iterator[str]:
         return
     if method(str(o["method"])).learns_from == "both":
         yield f"score_in_training does not go with method {o['method']}, which weighs rollouts under both policies."
-    if o["steps_per_generation"] is None and o["generation_batch_size"] is not None:
-        return  # depends on the number of processes; the configuration checks it
-    accumulation = int(o["gradient_accumulation_steps"])
-    each = int(o["steps_per_generation"] or accumulation) * int(o["num_iterations"])
-    if accumulation % each:
+    accumulation, each = int(o["gradient_accumulation_steps"]), _steps_of_a_round(o)
+    if each is not None and accumulation % each:
         yield (
             "score_in_training needs rounds that feed one optimizer step: gradient_accumulation_steps "
             f"({accumulation}) must be a multiple of steps_per_generation x num_iterations ({each})."
         )
+
+
+def _steps_of_a_round(o: Options) -> int | None:
+    """Micro-steps; None where they depend on the number of processes, and the configuration checks them."""
+    if o["steps_per_generation"] is None and o["generation_batch_size"] is not None:
+        return None
+    return int(o["steps_per_generation"] or o["gradient_accumulation_steps"]) * int(o["num_iterations"])
 
 
 def _schedule(o: Options) -> Iterator[str]:

@@ -10,7 +10,7 @@ old when they are trained on, and never more. A round is sampled when it is due 
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -87,16 +87,19 @@ class SamplingTrainer(GRPOTrainer):
     def _sample(self, problems: Sequence[Problem]) -> list[list[Duel]]:
         """Play the duels of a round under the policies as they are now."""
         due = self._planned(problems, self._step, int(self.state.global_step))
-        return self.arena.play(
-            due.problems,
+        return self._sampled(due, self._sync(), self.on_sampling)()
+
+    def _sampled(self, planned: Round, versions: Mapping[str, int], progress: Progress | None) -> Play:
+        return self.arena.sample(
+            planned.problems,
             self.method,
             drafts=self.args.group_size,
             sampling=self.args.sampling,
-            versions=self._sync(),
-            step=due.step,
-            players=due.players,
-            seed=due.seed,
-            progress=self.on_sampling,
+            versions=versions,
+            step=planned.step,
+            players=planned.players,
+            seed=planned.seed,
+            progress=progress,
         )
 
     def _due(self, problems: Sequence[Problem]) -> tuple[list[list[Duel]], float]:
@@ -132,22 +135,12 @@ class SamplingTrainer(GRPOTrainer):
         micro_step, step = self._next_start()
         planned = self._planned(self._problems_of(rows), micro_step, step)
         versions: dict[str, int] = {}
-
-        def sample(progress: Progress) -> Play:
-            return self.arena.sample(
-                planned.problems,
-                self.method,
-                drafts=self.args.group_size,
-                sampling=self.args.sampling,
-                versions=versions,
-                step=planned.step,
-                players=planned.players,
-                seed=planned.seed,
-                progress=progress,
-            )
-
         with self._abandonment.allowed():
-            self._ahead.begin(planned, lambda: versions.update(self._sync()), sample)
+            self._ahead.begin(
+                planned,
+                lambda: versions.update(self._sync()),
+                lambda progress: self._sampled(planned, versions, progress),
+            )
 
     def _next_rows(self) -> Sequence[dict[str, int]] | None:
         """The rows of the next round; None where it is not to be sampled ahead. All processes answer alike."""
