@@ -18,6 +18,7 @@ from agon.lab.rehearsal.phases import Phases
 from agon.planning.lengths import Lengths
 from agon.tasks import Task
 from agon.train.config import AgonConfig
+from agon.train.sampling import Play
 from agon.train.streams import Batch
 from agon.train.trainer import AgonTrainer
 
@@ -145,13 +146,13 @@ class _TimedArena(Arena):
         super().__init__(trainer.engine, trainer.chat, trainer.judge, trainer.args.summary_limit)
         self._trainer = trainer
 
-    def play(self, *args: Any, **kwargs: Any) -> list[list[Duel]]:
+    def sample(self, *args: Any, **kwargs: Any) -> Play:
         in_round = self._trainer._in_round
         with self._trainer.phases("sampling" if in_round else "sampler check"):
-            duels = super().play(*args, **kwargs)
+            duels = super().sample(*args, **kwargs)()
         if in_round:
             self._trainer.counts.add(duels)
-        return duels
+        return lambda: duels
 
 
 class _StepClock(TrainerCallback):
