@@ -1,12 +1,14 @@
 """A training pass over rows without padding against the same rows padded, side by side in one run.
 
     python benchmarks/packing.py                                       # the embedded base on a CPU
+    python benchmarks/packing.py --rows 128 --prompt 20 --group 8 --lengths 27:40
     python benchmarks/packing.py --model Qwen/Qwen3-0.6B --rows 2 --lengths 6100:15000
     python benchmarks/packing.py --model Qwen/Qwen3-0.6B --rows 16 --lengths 256:512
 
 Forward and backward of one adapter over a frozen base, with TRL's fused head, gradient checkpointing on and
 off. A model of the plan's table has random weights in its real shapes, so nothing is downloaded. Rows are
-sorted by length before they are put into micro-batches, as in training. One JSON object per line: seconds of
+sorted by length before they are put into micro-batches, as in training; so many of a `--group` that follow one another
+share their prompt. One JSON object per line: seconds of
 both (medians), their ratio, peak memory of both and its ratio.
 """
 
@@ -28,9 +30,8 @@ from agon.lab.rehearsal.model import random_model, real_config
 from agon.planning.architectures import MODELS
 from agon.planning.lengths import Lengths
 from agon.policies import Pair
-from agon.train.packing import Line, packed_logps, use_packing
-
-PROMPT = 64
+from agon.policies.attention import use_own_attention
+from agon.train.packing import Line, packed_logps
 
 
 def load(name: str, device: str) -> PreTrainedModel:
@@ -43,16 +44,19 @@ def load(name: str, device: str) -> PreTrainedModel:
     return made
 
 
-def micro_batches(lengths: Lengths, rows: int, count: int, vocabulary: int, device: str) -> list[Any]:
+def micro_batches(
+    lengths: Lengths, rows: int, count: int, prompt: int, group: int, vocabulary: int, device: str
+) -> list[Any]:
     """Rows of like length together: ids and mask, the prompts of one length."""
     drawn = sorted(lengths.draw(derive_seed(0, number)) for number in range(rows * count))
     batches = []
     for start in range(0, len(drawn), rows):
         part = torch.tensor(drawn[start : start + rows], device=device)
-        width = PROMPT + int(part.max())
+        width = prompt + int(part.max())
         ids = torch.randint(vocabulary, (rows, width), device=device)
+        ids[:, :prompt] = ids[torch.arange(rows, device=device) // group * group, :prompt]
         batches.append(
-            (ids, (torch.arange(width, device=device) < PROMPT + part[:, None]).long(), width - PROMPT)
+            (ids, (torch.arange(width, device=device) < prompt + part[:, None]).long(), width - prompt)
         )
     return batches
 
@@ -111,19 +115,29 @@ def main() -> None:
         "--model", default=EMBEDDED, help="of the plan's table, or a folder (default: embedded)"
     )
     parser.add_argument("--rows", type=int, default=8, help="of a micro-batch")
+    parser.add_argument("--prompt", type=int, default=64, help="tokens of a prompt")
+    parser.add_argument("--group", type=int, default=1, help="rows that share a prompt (default 1: none)")
     parser.add_argument("--batches", type=int, default=4, help="micro-batches of a pass")
     parser.add_argument("--lengths", default="40:64", help="MEAN:CAP tokens of a completion")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     base = load(arguments.model, device)
-    if not use_packing(base):
+    if not use_own_attention(base):
         sys.exit(f"Models of the kind {base.config.model_type} are not packed.")
     add_fused_lm_head(base)
     pair = Pair.create(base)
     pair.activate("A")
     lengths = Lengths.parse(arguments.lengths)
-    batches = micro_batches(lengths, arguments.rows, arguments.batches, base.config.vocab_size, device)
+    batches = micro_batches(
+        lengths,
+        arguments.rows,
+        arguments.batches,
+        arguments.prompt,
+        arguments.group,
+        base.config.vocab_size,
+        device,
+    )
     for checkpointing in (True, False):
         pair.model.train()
         if checkpointing:
@@ -135,6 +149,8 @@ def main() -> None:
             "model": arguments.model,
             "device": torch.cuda.get_device_name() if device == "cuda" else "CPU",
             "rows": arguments.rows,
+            "prompt": arguments.prompt,
+            "group": arguments.group,
             "lengths": arguments.lengths,
             "tokens": sum(int(mask.sum()) for _, mask, _ in batches),
             "padding": round(

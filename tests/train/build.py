@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from transformers import PrinterCallback
 
 from agon.train.config import AgonConfig
@@ -37,3 +38,10 @@ def trainer(folder: Path, kind: str = "qwen3", **options: Any) -> AgonTrainer:
     )
     made.remove_callback(PrinterCallback)
     return made
+
+
+def lay_lines(monkeypatch: pytest.MonkeyPatch, wanted: bool) -> None:
+    """Lay all rows in lines from now on, however short, or none."""
+    shortest = 0 if wanted else 10**9
+    monkeypatch.setattr("agon.train.packing.LONG_ROWS", shortest)
+    monkeypatch.setattr("agon.train.packing.FULL_LINE", {"cpu": shortest})

@@ -1,12 +1,16 @@
 """Rows in one line without padding score as padded rows do, and where a model could not, they stay padded."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from transformers import PreTrainedModel
 from trl.trainer.utils import add_fused_lm_head
 
-from agon.train.packing import ATTENTION, Line, packed_logps, use_packing
+from agon.policies.attention import ATTENTION, use_own_attention
+from agon.train.packing import Line, packed_logps
 from tests import tiny
+from tests.train.build import trainer
 
 PROMPTS, COMPLETIONS = (3, 1, 6, 2), (5, 7, 1, 0)
 
@@ -43,7 +47,7 @@ def test_packed_rows_have_the_log_probs_and_gradients_of_padded_ones(kind: str, 
     gradients = {name: weight.grad.clone() for name, weight in model.named_parameters()}
     model.zero_grad()
 
-    assert use_packing(model)
+    assert use_own_attention(model)
     add_fused_lm_head(model, outputs=("log_probs", "entropy"))
     found, entropy = packed_logps(model, Line.of(ids, mask, completion))
     assert entropy is not None
@@ -56,7 +60,7 @@ def test_packed_rows_have_the_log_probs_and_gradients_of_padded_ones(kind: str, 
 
 def test_a_row_does_not_see_the_rows_before_it() -> None:
     model = tiny.model("qwen3").eval()
-    assert use_packing(model)
+    assert use_own_attention(model)
     add_fused_lm_head(model)
     ids, mask, completion = padded_rows()
     other = ids.clone()
@@ -74,14 +78,14 @@ def test_without_a_line_the_attention_is_the_usual_one() -> None:
     model = tiny.model("qwen3").eval()
     with torch.no_grad():
         usual = model(input_ids=ids, attention_mask=mask).logits
-        assert use_packing(model)
+        assert use_own_attention(model)
         assert model.config._attn_implementation == ATTENTION
         assert torch.equal(model(input_ids=ids, attention_mask=mask).logits, usual)
 
 
 @pytest.mark.parametrize("kind", ["gemma4", "qwen3_5"])
 def test_models_with_windows_or_recurrent_layers_keep_their_padding(kind: str) -> None:
-    assert not use_packing(tiny.model(kind))
+    assert not use_own_attention(tiny.model(kind))
 
 
 def rows_of_groups() -> tuple[torch.Tensor, torch.Tensor, int]:
@@ -103,9 +107,13 @@ def rows_of_groups() -> tuple[torch.Tensor, torch.Tensor, int]:
     return ids, mask, completion
 
 
+@pytest.mark.parametrize("filled_up", [False, True])
 @pytest.mark.parametrize("checkpointing", [False, True])
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama"])
-def test_a_prompt_that_rows_share_is_computed_once(kind: str, checkpointing: bool) -> None:
+def test_a_prompt_that_rows_share_is_computed_once(
+    kind: str, checkpointing: bool, filled_up: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agon.train.packing.SHORT_ROWS", 512 if filled_up else 0)
     model = tiny.model(kind).train()
     if checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
@@ -118,13 +126,39 @@ def test_a_prompt_that_rows_share_is_computed_once(kind: str, checkpointing: boo
 
     line = Line.of(ids, mask, completion)
     assert line.ids.shape[1] == int(mask.sum()) - 2 * 19 - 2 * 11 - 2 * 12
-    assert use_packing(model)
+    assert use_own_attention(model)
     add_fused_lm_head(model)
     found, _ = packed_logps(model, line)
     torch.testing.assert_close(found[scored], expected[scored], rtol=1e-5, atol=1e-5)
     found[scored].square().sum().backward()
     for name, weight in model.named_parameters():
         assert (weight.grad - gradients[name]).norm() <= 1e-5 * gradients[name].norm()
+
+
+def test_many_rows_that_share_nothing_need_no_mask() -> None:
+    ids, mask, completion = rows_of_groups()
+    line = Line.of(ids, mask, completion, torch.arange(9)[:, None])
+    assert line.queries == line.keys
+    assert line.square.mask is None
+    model = tiny.model("qwen3").eval()
+    expected = padded_logps(model, ids, mask, completion)
+    assert use_own_attention(model)
+    add_fused_lm_head(model)
+    scored = mask[:, -completion:].bool()
+    found, _ = packed_logps(model, line)
+    torch.testing.assert_close(found[scored], expected[scored], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "padding_free", "lines"),
+    [("qwen3", None, True), ("qwen3", False, False), ("gemma4", None, False)],
+)
+def test_on_a_cpu_rows_are_laid_in_lines_unless_told_otherwise(
+    kind: str, padding_free: bool | None, lines: bool, tmp_path: Path
+) -> None:
+    made = trainer(tmp_path, kind, padding_free=padding_free)
+    assert made._packs == lines
+    made.close()
 
 
 def test_rows_of_two_policies_share_nothing_with_each_other() -> None:

@@ -14,7 +14,7 @@ from agon.train.packing import long_enough
 from agon.train.passes import Division, join, lay_out
 from agon.train.streams import Batch, Stream
 from agon.train.trainer import AgonTrainer
-from tests.train.build import trainer
+from tests.train.build import lay_lines, trainer
 from tests.train.test_oracle import LOSSES, Gradients, gradients, played, relative_error
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -49,6 +49,12 @@ class Round:
 
     def gradients(self, batches: list[Batch]) -> dict[str, Gradients]:
         return {policy: gradients(self.ours, batches, policy) for policy in self.ours.pair.names}
+
+
+@pytest.fixture(autouse=True)
+def padded_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are padded unless a test lays them in lines."""
+    lay_lines(monkeypatch, wanted=False)
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +117,7 @@ def test_passes_hold_with_checkpointing_packing_and_old_log_probs(
     expected = game.gradients(game.laid())
     if checkpointing:
         game.ours.model.gradient_checkpointing_enable()
-    monkeypatch.setattr("agon.train.packing.LONG_ROWS", 0 if packed else 10**9)
+    lay_lines(monkeypatch, wanted=packed)
     found = game.gradients(game.laid(**WAYS[way]))
     game.ours.model.gradient_checkpointing_disable()
     for policy in "AB":
@@ -175,7 +181,7 @@ def test_rows_that_are_too_short_to_pack_count_with_their_padding() -> None:
     for part, lengths in (("prompt", short), ("completion", long)):
         mask = (torch.arange(500) < lengths[:, None]).long()
         batch |= {f"{part}_ids": mask, f"{part}_mask": mask}
-    packs = partial(long_enough, device="cpu")
+    packs = partial(long_enough, device="cuda")
     division = Division(micro_steps=1, windows=1, loss="grpo", tokens=6000, packs=packs)
     cut = batches_in(lay_out([Kept("draft", "A", 10, [])], [batch], division))
     assert len(cut) > 1
@@ -199,7 +205,7 @@ def test_a_line_holds_as_many_rows_as_fit_if_their_prompt_counts_once() -> None:
 def test_prompts_of_a_group_go_through_the_model_once(
     game: Round, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    monkeypatch.setattr("agon.train.packing.LONG_ROWS", 0)
+    lay_lines(monkeypatch, wanted=True)
     ours = game.ours
     batches = game.laid(**{**WAYS[way], "micro_batch_tokens": 8000})
     held = batches_in(batches)

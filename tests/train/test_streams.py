@@ -26,6 +26,12 @@ def test_every_row_falls_into_one_part_and_windows_are_drawn_by_chance() -> None
     assert abs(first.float().mean() - second.float().mean()) < 16
 
 
+def test_in_lines_rows_of_a_group_stay_together() -> None:
+    lengths = torch.randperm(64, generator=torch.Generator().manual_seed(0))
+    parts = split_rows(range(64), lengths, parts=8, windows=1, in_lines=True)
+    assert [part.tolist() for part in parts] == [list(range(start, start + 8)) for start in range(0, 64, 8)]
+
+
 def test_no_rows_make_empty_parts() -> None:
     assert [len(part) for part in split_rows([], torch.zeros(0), 4, 1)] == [0, 0, 0, 0]
 

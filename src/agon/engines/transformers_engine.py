@@ -15,6 +15,7 @@ from agon.engines.context_length import positions_of
 from agon.engines.protocol import Capabilities, Finished, Request, check_request
 from agon.engines.transformers_batch import Batch, evaluating, take_batch
 from agon.game.rollout import Rollout
+from agon.policies.attention import use_own_attention
 from agon.policies.pair import BASE, Pair
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class TransformersEngine:
         self._stop_ids = torch.tensor(sorted(set(stop_ids)))
         self._pad_id = pad_id
         self._max_rows = max_rows
+        use_own_attention(pair.model.get_base_model())
         self.positions = positions_of(pair.model.config)
         self._versions: dict[str, int] = {BASE: 0}
         self._pending: list[Request] = []

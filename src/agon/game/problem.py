@@ -83,7 +83,8 @@ class Problem:
         return replace(self, tests=None)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        tests = asdict(self.tests) if self.tests is not None else None
+        return {**vars(self), "tests": tests, "metadata": dict(self.metadata)}
 
     @staticmethod
     def from_dict(fields: Mapping[str, Any]) -> "Problem":

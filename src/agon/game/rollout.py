@@ -1,7 +1,7 @@
 """What an engine returns for one prompt."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 FinishReason = Literal["stop", "length"]
@@ -35,7 +35,7 @@ class Rollout:
         return replace(self, token_ids=(), logprobs=(), prompt_ids=())
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return dict(vars(self))
 
     @staticmethod
     def from_dict(fields: Mapping[str, Any]) -> "Rollout":

@@ -1,7 +1,7 @@
 """What a judge says of an answer."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 Reason = Literal["correct", "wrong", "no-answer", "truncated", "timeout", "error"]
@@ -33,7 +33,7 @@ class Verdict:
         return float(self.correct) if self.score is None else self.score
 
     def to_dict(self) -> dict[str, Any]:
-        fields = asdict(self)
+        fields = dict(vars(self))
         if self.score is None:
             del fields["score"]
         return fields

@@ -180,11 +180,11 @@ class AgonConfig(GRPOConfig):
             "steps. Gradients are theirs but for rounding."
         },
     )
-    padding_free: bool = field(
-        default=False,
+    padding_free: bool | None = field(
+        default=None,
         metadata={
-            "help": "Train and score long rows of a micro-batch one after another, without padding, where the "
-            "model's kind allows it (Qwen2, Qwen3, Llama)."
+            "help": "Train and score rows of a micro-batch one after another, without padding, where the model's kind "
+            "allows it (Qwen2, Qwen3, Llama) and it pays; by default on a CPU."
         },
     )
     micro_batch_tokens: int | None = field(

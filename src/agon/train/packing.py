@@ -1,48 +1,47 @@
 """Rows without padding: the tokens of a micro-batch in one line, each row attending to itself alone.
 
 Padded rows cost the arithmetic of their padding, and their attention mask shuts out the fast kernels. Here the
-rows are laid one after another, and attention runs within each row with a causal kernel, which needs no mask.
-It is registered with transformers as an attention of its own; without a line it is the usual one, so sampling
-is not touched.
+rows are laid one after another, and attention runs within each row: by one kernel for rows of different lengths where
+torch has it (a GPU in 16 bits), else with rows filled up for attention alone if they are many and short, else by a
+causal kernel for each (`agon.policies.attention` is how a model gets there).
 
 Rows of one group begin with the same prompt. What a row has in common with the rows just before it (of the same
 policy) is not laid down again: its tokens attend to those of the first row that has it. The gradient through
 these tokens is the sum over all rows, which is what separate copies would have added up to. The last token of a
 prompt is always a row's own: it is the one that the first token of the completion is scored from.
 
-It pays for long rows. On an H200 (benchmarks/packing.py) a pass over pairs of rows of 6,100 tokens took 0.67
-of the padded one's time for Qwen3-4B and 0.82 for 0.6B, in 0.91 and 0.83 of its memory; over 16 rows of 200
-tokens it took 1.01 to 1.11 of the time. So short rows stay padded, unless there are many on a GPU that has one
-kernel for all of them; and `padding_free` asks for it.
-
-Only for decoders whose layers all attend to everything before them: a sliding window or a recurrent layer
-would need to know of the rows too. Others keep their padding.
+On a CPU it pays for nearly all rows (benchmarks/packing.py). On an H200 it pays for long ones: a pass over pairs
+of rows of 6,100 tokens took 0.67 of the padded one's time for Qwen3-4B and 0.82 for 0.6B, in 0.91 and 0.83 of its
+memory; over 16 rows of 200 tokens it took 1.01 to 1.11 of the time. So short rows stay padded there, unless there are
+many and one kernel takes all of them.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from inspect import signature
 from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import nn
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
+
+from agon.policies.attention import States, without_masks
 
 try:
     from torch.nn.attention import varlen
 except ImportError:  # before torch 2.10
     varlen = None  # type: ignore[assignment]
 
-ATTENTION = "agon_packed"
-# Decoders that hand every keyword on to their attention, and have no other way from one token to the next.
-FAMILIES = ("qwen2", "qwen3", "llama")
-# Tokens of a row on average from which on packing pays, the tokens of a line from which on it pays for short rows
-# too where one kernel takes them all, and the most rows that have a kernel each.
-LONG_ROWS, FULL_LINE, FEW_ROWS = 1024, 8192, 4
+# Tokens of a row on average from which on packing pays anywhere.
+LONG_ROWS = 1024
+# Tokens of a line from which on it pays for short rows too: on a CPU, and on a GPU where one kernel takes them all.
+FULL_LINE = {"cpu": 256, "cuda": 8192}
+# The most rows that have a kernel each.
+FEW_ROWS = 4
+# The longest row of many that are filled up to one length for attention, where no kernel takes rows as they are.
+SHORT_ROWS = 512
 # The shortest common beginning that is worth sharing.
 WORTH_SHARING = 8
 
@@ -90,12 +89,71 @@ class Line:
             key_positions=_key_positions(sources, queries).to(ids.device) if queries != keys else None,
         )
 
+    @cached_property
+    def square(self) -> "Square":
+        return Square.of(self)
+
+    def attend(self, module: nn.Module, states: States, rest: dict[str, Any]) -> torch.Tensor:
+        """Attention within each row."""
+        dtype = _compute_dtype(states[0])
+        many = len(self.queries) > FEW_ROWS
+        one_kernel = varlen is not None and states[0].is_cuda and dtype in (torch.bfloat16, torch.float16)
+        if many and not one_kernel and max(self.keys) <= SHORT_ROWS:
+            return _side_by_side(module, states, self.square, rest)
+        query, key, value = states
+        if self.key_positions is not None:
+            key, value = (each.index_select(2, self.key_positions) for each in (key, value))
+        if one_kernel and (many or self.key_positions is not None):
+            return _one_kernel(module, (query, key, value), self, dtype, rest.get("scaling"))
+        rows = zip(
+            query.split(list(self.queries), dim=2),
+            key.split(list(self.keys), dim=2),
+            value.split(list(self.keys), dim=2),
+            strict=True,
+        )
+        attended = [
+            sdpa_attention_forward(module, *row, attention_mask=_causal(*row[:2]), **rest)[0] for row in rows
+        ]
+        return torch.cat(attended, dim=1)
+
     def in_rows(self, values: torch.Tensor) -> torch.Tensor:
         """Values of the line's tokens, the first left out, as the last columns of padded rows."""
         # The first token of the line, of a prompt like that of every row, has no log-prob.
         values = nn.functional.pad(values, (1, 0))
         rows = values.new_zeros(self.kept.shape)
         return rows.masked_scatter(self.kept, values)[:, -self.completion :]
+
+
+@dataclass(frozen=True)
+class Square:
+    """Where in a line the tokens of rows are that lie one below the other, each filled up with its last token.
+
+    `own` says where the line's tokens are among the queries. A row's tokens begin on the left, so that what fills it
+    up is after everything that its own tokens see; a mask is needed only where rows share what comes before them.
+    """
+
+    queries: torch.Tensor
+    keys: torch.Tensor
+    own: torch.Tensor
+    mask: torch.Tensor | None
+
+    @staticmethod
+    def of(line: Line) -> "Square":
+        device = line.ids.device
+        queries, keys = (torch.tensor(each, device=device)[:, None] for each in (line.queries, line.keys))
+        columns = [torch.arange(int(each.max()), device=device) for each in (queries, keys)]
+        asking, asked = (
+            each.cumsum(0) - each + torch.minimum(column, each - 1)
+            for each, column in zip((queries, keys), columns, strict=True)
+        )
+        return Square(
+            queries=asking,
+            keys=asked if line.key_positions is None else line.key_positions[asked],
+            own=(columns[0] < queries).flatten().nonzero()[:, 0],
+            mask=None
+            if line.key_positions is None
+            else (columns[1] <= (keys - queries + columns[0])[..., None])[:, None],
+        )
 
 
 def common_prompts(ids: torch.Tensor, mask: torch.Tensor) -> list[int]:
@@ -136,40 +194,14 @@ def _key_positions(sources: Sequence[tuple[int, int]], queries: Sequence[int]) -
     return torch.cat(parts)
 
 
-class _Forward:
-    """Whether a packed forward is under way: transformers would make a mask of block-shaped attention for it."""
-
-    packed = False
-
-
-def attention(
-    module: nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    line: Line | None = None,
-    **rest: Any,
-) -> tuple[torch.Tensor, None]:
-    """Attention within each row of one packed line; without a line, that of `sdpa`."""
-    if line is None:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, **rest)
-    dtype = _compute_dtype(query)
-    if line.key_positions is not None:
-        key, value = (states.index_select(2, line.key_positions) for states in (key, value))
-    many = len(line.queries) > FEW_ROWS or line.key_positions is not None
-    if many and varlen is not None and query.is_cuda and dtype in (torch.bfloat16, torch.float16):
-        return _one_kernel(module, (query, key, value), line, dtype, rest.get("scaling")), None
-    attended = [
-        sdpa_attention_forward(module, *row, attention_mask=_causal(*row[:2]), **rest)[0]
-        for row in zip(
-            query.split(list(line.queries), dim=2),
-            key.split(list(line.keys), dim=2),
-            value.split(list(line.keys), dim=2),
-            strict=True,
-        )
-    ]
-    return torch.cat(attended, dim=1), None
+def _side_by_side(module: nn.Module, states: States, square: Square, rest: dict[str, Any]) -> torch.Tensor:
+    """Many short rows, for attention alone one below the other and filled up; without padding everywhere else."""
+    query, key, value = (
+        each[0].index_select(1, places.flatten()).unflatten(1, places.shape).transpose(0, 1)
+        for each, places in zip(states, (square.queries, square.keys, square.keys), strict=True)
+    )
+    attended, _ = sdpa_attention_forward(module, query, key, value, attention_mask=square.mask, **rest)
+    return attended.flatten(0, 1).index_select(0, square.own)[None]
 
 
 def _causal(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor | None:
@@ -187,7 +219,7 @@ def _compute_dtype(states: torch.Tensor) -> torch.dtype:
 
 def _one_kernel(
     module: nn.Module,
-    states: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    states: States,
     line: Line,
     dtype: torch.dtype,
     scaling: float | None,
@@ -215,43 +247,15 @@ def _one_kernel(
     return attended[None]
 
 
-def _mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
-    return None if _Forward.packed else sdpa_mask(*args, **kwargs)
-
-
-AttentionInterface.register(ATTENTION, attention)
-AttentionMaskInterface.register(ATTENTION, _mask)
-
-
-def use_packing(model: PreTrainedModel) -> bool:
-    """Let a model take packed rows, if it is of a kind that can; whether it is."""
-    config = model.config.get_text_config()
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    plain = config.model_type in FAMILIES and kinds == {"full_attention"}
-    if not plain or config._attn_implementation not in ("sdpa", ATTENTION):
-        return False
-    model.set_attn_implementation(ATTENTION)
-    return True
-
-
 def worth_packing(mask: torch.Tensor) -> bool:
-    """Whether rows are long enough, or many enough on a GPU."""
+    """Whether rows are long enough, or so many that short ones are worth it too."""
     return long_enough(int(mask.sum()), len(mask), mask.device.type)
 
 
 def long_enough(tokens: int, rows: int, device: str) -> bool:
     """Whether so many rows with so many tokens in all are laid one after another where the model can."""
-    full = device == "cuda" and varlen is not None and tokens >= FULL_LINE
+    full = device in FULL_LINE and tokens >= FULL_LINE[device] and (device == "cpu" or varlen is not None)
     return full or tokens >= LONG_ROWS * rows
-
-
-@contextmanager
-def _packed() -> Iterator[None]:
-    _Forward.packed = True
-    try:
-        yield
-    finally:
-        _Forward.packed = False
 
 
 def packed_logps(model: nn.Module, line: Line) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -259,7 +263,7 @@ def packed_logps(model: nn.Module, line: Line) -> tuple[torch.Tensor, torch.Tens
 
     `model` has TRL's fused head, which scores the labelled tokens only. What is padding comes back as zero.
     """
-    with _packed():
+    with without_masks():
         outputs = model(
             input_ids=line.ids,
             attention_mask=None,

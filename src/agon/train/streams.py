@@ -94,17 +94,21 @@ class RowCounts:
         )
 
 
-def split_rows(rows: Sequence[int], lengths: torch.Tensor, parts: int, windows: int) -> list[torch.Tensor]:
+def split_rows(
+    rows: Sequence[int], lengths: torch.Tensor, parts: int, windows: int, in_lines: bool = False
+) -> list[torch.Tensor]:
     """The rows in so many parts of nearly equal size (some may be empty), like lengths together.
 
     Chance decides which of the round's `windows` (optimizer steps) a row falls into, so that none has
     only short ones; within a window the rows are sorted, so that little of a micro-batch is padding.
+    In lines nothing is padding, and rows of one group come together, which share their prompt.
     """
     order = torch.tensor(rows, dtype=torch.long)[torch.randperm(len(rows))]
+    by = torch.arange(len(lengths)) if in_lines else lengths
     return [
         part
         for window in torch.tensor_split(order, windows)
-        for part in torch.tensor_split(window[lengths[window].argsort(stable=True)], parts // windows)
+        for part in torch.tensor_split(window[by[window].argsort(stable=True)], parts // windows)
     ]
 
 

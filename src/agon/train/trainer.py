@@ -45,6 +45,7 @@ from agon.evaluate.validate import validate
 from agon.game.duel import Duel
 from agon.game.problem import Problem
 from agon.policies import Pair
+from agon.policies.attention import use_own_attention
 from agon.runs.folder import Run
 from agon.runs.settings import RunSettings
 from agon.tasks import Task
@@ -61,7 +62,7 @@ from agon.train.logprob_gap import CheckAtStart, Probe, SamplerWatch, check_samp
 from agon.train.metering import MeteringTrainer
 from agon.train.nonfinite import FiniteWeights, StepGuard
 from agon.train.out_of_memory import RecoveringTrainer
-from agon.train.packing import use_packing
+from agon.train.packing import long_enough
 from agon.train.pass_trainer import PassTrainer
 from agon.train.pooling import pooled
 from agon.train.processes import sharding
@@ -193,7 +194,8 @@ class AgonTrainer(
             )
         args.beta, args.use_vllm = wanted["beta"], wanted["use_vllm"]
         self.beta = args.beta
-        self._packs = args.padding_free and use_packing(base)
+        wants_lines = args.device.type == "cpu" if args.padding_free is None else args.padding_free
+        self._packs = wants_lines and use_own_attention(base)
         self._refuse_passes()
         if self.is_fsdp_enabled:
             shard_layers_only(self.accelerator, self.pair)
@@ -380,10 +382,14 @@ class AgonTrainer(
         steps, world = self.args.steps_per_generation, self.accelerator.num_processes
         if self._in_passes:
             return self._lay_out_passes(streams, batches)
-        parts = [
-            split_rows(stream.kept(), lengths_of(batch), steps // len(streams), self.args.windows)
-            for stream, batch in zip(streams, batches, strict=True)
-        ]
+        parts = []
+        for stream, batch in zip(streams, batches, strict=True):
+            lengths, rows = lengths_of(batch), self.args.per_device_train_batch_size
+            mean = float(lengths.float().mean())
+            in_lines = self._packs and long_enough(int(rows * mean), rows, self.accelerator.device.type)
+            parts.append(
+                split_rows(stream.kept(), lengths, steps // len(streams), self.args.windows, in_lines)
+            )
         counts: dict[str, RowCounts] = defaultdict(RowCounts)
         for stream, batch, split in zip(streams, batches, parts, strict=True):
             counts[stream.policy] += self._over_processes(count_rows(batch, split))
