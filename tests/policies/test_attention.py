@@ -1,10 +1,12 @@
 """Our own attention: one new token of every row, its heads asking together, gets what `sdpa` gives."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from transformers import AttentionInterface
 
-from agon.policies.attention import attention, use_own_attention
+from agon.policies.attention import attention, use_own_attention, without_masks
 from tests import tiny
 
 
@@ -53,3 +55,22 @@ def test_query_heads_that_share_keys_ask_for_their_own() -> None:
     found, _ = attention(Layer().eval(), query, key, value, None, scaling=0.3)
     weights = (query @ key.repeat_interleave(2, 1).transpose(2, 3) * 0.3).softmax(-1)
     torch.testing.assert_close(found, (weights @ value.repeat_interleave(2, 1)).transpose(1, 2))
+
+
+def test_a_line_in_one_thread_leaves_the_masks_of_another_alone() -> None:
+    """A round may be sampled from a copy of the base while another trains."""
+    model = tiny.model("qwen3").eval()
+    assert use_own_attention(model)
+    ids = torch.randint(5, 60, (2, 9), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones_like(ids)
+    mask[1, :4] = 0
+
+    @torch.inference_mode()
+    def logits() -> torch.Tensor:
+        found: torch.Tensor = model(input_ids=ids, attention_mask=mask).logits
+        return found
+
+    expected = logits()
+    with without_masks(), ThreadPoolExecutor(1) as other:
+        assert not torch.equal(logits(), expected)
+        assert torch.equal(other.submit(logits).result(), expected)

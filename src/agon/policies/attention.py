@@ -8,6 +8,7 @@
 Everything else is `sdpa` to the last bit.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -34,10 +35,13 @@ class Arrangement(Protocol):
         """What each token of the line attends to, as [1, tokens, heads, size]."""
 
 
-class _Forward:
-    """Whether a forward without masks is under way: transformers would make one of the positions of a line."""
+class _Forward(threading.local):
+    """Whether this thread makes a forward without masks: transformers would make one of the positions of a line."""
 
     without_masks = False
+
+
+_forward = _Forward()
 
 
 def attention(
@@ -74,7 +78,7 @@ def _one_token(
 
 
 def _mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
-    return None if _Forward.without_masks else sdpa_mask(*args, **kwargs)
+    return None if _forward.without_masks else sdpa_mask(*args, **kwargs)
 
 
 AttentionInterface.register(ATTENTION, attention)
@@ -99,9 +103,9 @@ def use_own_attention(model: PreTrainedModel) -> bool:
 
 @contextmanager
 def without_masks() -> Iterator[None]:
-    """Within this block no attention mask is made: for a forward with a line."""
-    _Forward.without_masks = True
+    """Within this block this thread makes no attention mask: for a forward with a line."""
+    _forward.without_masks = True
     try:
         yield
     finally:
-        _Forward.without_masks = False
+        _forward.without_masks = False
