@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from trl import GRPOTrainer
 
 from agon.errors import InputError
 from agon.train.importance import loss_of_gradient, sampler_metrics
@@ -93,19 +92,21 @@ def test_dropped_groups_are_not_scored(tmp_path: Path, monkeypatch: pytest.Monke
     ours = copy_trainer(tmp_path, max_steps=1)
     scored: list[int] = []
     kept: list[int] = []
-    plain = GRPOTrainer._get_per_token_logps_and_entropies
+    logps_of_rows = AgonTrainer._logps_of_rows
     score = AgonTrainer._score
 
-    def counted(self: AgonTrainer, model: Any, ids: torch.Tensor, *rest: Any, **more: Any) -> Any:
+    def counted(
+        self: AgonTrainer, padded: Any, model: Any, ids: torch.Tensor, *rest: Any, **more: Any
+    ) -> Any:
         if self._playing is not None:
             scored.append(len(ids))
-        return plain(self, model, ids, *rest, **more)
+        return logps_of_rows(self, padded, model, ids, *rest, **more)
 
     def watched(self: AgonTrainer, stream: Any) -> Any:
         kept.append(len(stream.kept()))
         return score(self, stream)
 
-    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", counted)
+    monkeypatch.setattr(AgonTrainer, "_logps_of_rows", counted)
     monkeypatch.setattr(AgonTrainer, "_score", watched)
     ours.train()
     ours.close()
