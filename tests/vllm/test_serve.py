@@ -17,7 +17,7 @@ import psutil
 import pytest
 import yaml
 
-from agon.engines.vllm_replica import ReplicaError
+from agon.engines.vllm_replica import Replica, ReplicaError
 from agon.serve.core_process import VARIABLE
 from agon.serve.export import export
 from agon.serve.open import ServeOptions
@@ -137,12 +137,18 @@ def test_while_no_server_is_ready_requests_are_refused_and_health_says_so(front:
     engine: Any = front.opened.loaded.engine
     replicas: Any = front.opened.service.cascade.sampler
     replicas._patience_s = 0.1
-    while (replica := engine.lease()) is not None:
-        engine.give_back(replica, ReplicaError("was told to rest"))
-    with front.http() as http:
-        assert http.get("/health").status_code == 503
-    with pytest.raises(openai.InternalServerError) as refused:
-        ask(front, 1)
+
+    def unwell(_: Replica) -> None:
+        raise ReplicaError("was told to rest")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Replica, "check_health", unwell)  # however long what follows takes, none comes back
+        while (replica := engine.lease()) is not None:
+            engine.give_back(replica, ReplicaError("was told to rest"))
+        with front.http() as http:
+            assert http.get("/health").status_code == 503
+        with pytest.raises(openai.InternalServerError) as refused:
+            ask(front, 1)
     assert refused.value.status_code == 503
     assert refused.value.code == "service_unavailable"
     wait_until_ready(engine)  # a server that is excluded at the end would keep its adapters
