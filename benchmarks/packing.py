@@ -7,9 +7,8 @@
 
 Forward and backward of one adapter over a frozen base, with TRL's fused head, gradient checkpointing on and
 off. A model of the plan's table has random weights in its real shapes, so nothing is downloaded. Rows are
-sorted by length before they are put into micro-batches, as in training; so many of a `--group` that follow one another
-share their prompt. One JSON object per line: seconds of
-both (medians), their ratio, peak memory of both and its ratio.
+sorted by length before they are put into micro-batches; `--group` rows that follow one another share their prompt. One
+JSON object per line: seconds of both (medians), their ratio, peak memory of both and its ratio.
 """
 
 import argparse

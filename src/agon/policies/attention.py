@@ -23,9 +23,8 @@ ATTENTION = "agon"
 # Decoders that hand every keyword on to their attention, and have no other way from one token to the next.
 FAMILIES = ("qwen2", "qwen3", "llama")
 
-States = tuple[
-    torch.Tensor, torch.Tensor, torch.Tensor
-]  # query, key, value, each [rows, heads, tokens, size]
+# Query, key and value, each [rows, heads, tokens, size].
+States = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 class Arrangement(Protocol):
