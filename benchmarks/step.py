@@ -43,14 +43,14 @@ class Arm:
     """One trainer in a process of its own; it makes a step when `step` asks for one."""
 
     def __init__(self, name: str, arguments: argparse.Namespace, model: str, folder: Path) -> None:
-        self.name = name
+        self.name, self.folder = name, name.replace(":", "-").replace("=", "-")
         read, write = os.pipe()
         options = {
             "arm": name,
             "model": model,
             "engine": arguments.engine,
             "checkpointing": arguments.checkpointing,
-            "folder": str(folder / name.replace(":", "-").replace("=", "-")),
+            "folder": str(folder / self.folder),
             "reports": write,
             "rollouts": arguments.rollouts,
             "rows": arguments.rows,
@@ -63,7 +63,7 @@ class Arm:
         words += [f"--task={arguments.task}"] if arguments.task else []
         words += [f"--task-path={arguments.task_path}"] if arguments.task_path else []
         words += ["--long"] if arguments.long else []
-        self._log = (arguments.out / f"{Path(options['folder']).name}.log").open("w")
+        self._log = (arguments.out / f"{self.folder}.log").open("w")
         self.process = subprocess.Popen(
             [sys.executable, str(ARM), *words],
             stdin=subprocess.PIPE,
@@ -82,9 +82,10 @@ class Arm:
         said: dict[str, Any] = json.loads(line)
         return said
 
-    def step(self) -> dict[str, Any]:
+    def step(self, profile: Path | None = None) -> dict[str, Any]:
+        """One step; its profile, where that is asked for, goes to a file."""
         assert self.process.stdin is not None
-        self.process.stdin.write("step\n")
+        self.process.stdin.write(f"{profile or 'step'}\n")
         self.process.stdin.flush()
         return self.answer()
 
@@ -132,6 +133,8 @@ def measure(arguments: argparse.Namespace, model: str, folder: Path, facts: Mapp
                     except RuntimeError as error:
                         keep({"arm": arm.name, "failed": str(error)})
                         arms.remove(arm)
+            for arm in arms if arguments.profile else ():
+                arm.step(arguments.out.resolve() / f"{arm.folder}.profile.txt")
         finally:
             for arm in arms:
                 arm.close()
@@ -272,6 +275,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seconds", type=float, help="no further round of steps after so many")
+    parser.add_argument("--profile", action="store_true", help="a last step of each arm under torch's profiler")
     parser.add_argument("--checkpointing", default="off", choices=["on", "off"])
     parser.add_argument(
         "--long", type=int, metavar="TOKENS", help="made-up completions of up to so many tokens"

@@ -1,7 +1,8 @@
 """One arm of `step.py`: a trainer in a process of its own, which makes a step whenever it is told to.
 
 `step.py` starts it. A line on standard input asks for one optimizer step; what it cost goes as one JSON line to
-the file descriptor `--reports`. The end of standard input ends the training.
+the file descriptor `--reports`. If the line is a path, torch's profiler watches the step and its table goes there.
+The end of standard input ends the training.
 
 The arms are stock TRL with 2N rollouts a problem (`trl`) and any of our methods, with options after a colon
 (`agon:padding_free=true`). All have the same problems, prompts, budget, precision, adapter layers and optimizer, and
@@ -43,6 +44,7 @@ from agon.train.recipes import read_recipe
 from agon.train.trainer import AgonTrainer
 
 GPU = torch.cuda.is_available()
+STEP = "step"  # what asks for one
 MEAN_SHARE = 0.4  # of the cap, as the paper's rollouts are
 # On one card three arms hold their engines side by side: caches as large as a step of a 0.5B model needs.
 CACHE_BYTES, TRL_SHARE = 8 << 30, 0.15
@@ -132,6 +134,7 @@ class Turns(TrainerCallback):
     def __init__(self, clock: Clock, reports: int) -> None:
         self._clock, self._reports = clock, reports
         self._began = self._tree = 0.0
+        self._profile: tuple[Path, torch.profiler.profile] | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._clock.around(kwargs["optimizer"], "step", "optimizer")
@@ -141,6 +144,7 @@ class Turns(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._clock.settle()
+        self._end_profile()
         clock = self._clock
         peak = clock.peak or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         self.report(
@@ -160,10 +164,21 @@ class Turns(TrainerCallback):
             control.should_training_stop = True
 
     def _wait(self) -> bool:
-        told = bool(sys.stdin.readline())
+        told = sys.stdin.readline().strip()
+        if told and told != STEP:
+            self._profile = Path(told), torch.profiler.profile()
+            self._profile[1].start()
         self._tree, self._began = cpu_of_tree(os.getpid()), time.perf_counter()
         self._clock.start()
-        return told
+        return bool(told)
+
+    def _end_profile(self) -> None:
+        if self._profile is None:
+            return
+        (path, profile), self._profile = self._profile, None
+        profile.stop()
+        key = "self_cuda_time_total" if GPU else "self_cpu_time_total"
+        path.write_text(profile.key_averages().table(sort_by=key, row_limit=50, max_name_column_width=90))
 
     def report(self, values: Mapping[str, Any]) -> None:
         os.write(self._reports, (json.dumps(values) + "\n").encode())

@@ -8,7 +8,7 @@
 #         by phase, ratios, peak memory, time to the first step
 # ahead   ours as agon, each round sampled when it is due, or while the one before trains
 # passes  training only, completions of up to 512 tokens: PEFT's own layers, fused ones, lines of tokens, both
-#         policies in one line
+#         policies in one line; then a step of each under torch's profiler
 # long    training only, completions of up to LONG tokens (8192): padded, in lines by rows, by tokens, both at once
 # curves  training only, one size after another: rollouts, problems, length, model; seconds and memory of each
 #
@@ -56,7 +56,7 @@ for name in "$@"; do
         done
         ;;
     passes)
-        part passes "${TRAIN_S:-190}" --long 512 --problems 32 --rows 32 --seconds "$((${TRAIN_S:-190} - 20))" \
+        part passes "${TRAIN_S:-250}" --profile --long 512 --problems 32 --rows 32 --seconds "$((${TRAIN_S:-250} - 60))" \
             --methods agon agon:fused_layers=true "agon:$lines" "agon:$lines,both_policies_at_once=true" "grpo:$lines"
         ;;
     long)
