@@ -107,6 +107,11 @@ def measure(arguments: argparse.Namespace, folder: Path, out: Path, stack: ExitS
     from agon.serve.open import ServeOptions, open_service
     from agon.serve.server import SWITCH_S, listen, make_server
 
+    if arguments.vllm_settings:
+        from agon.engines import vllm_engine
+
+        ours = vllm_engine.settings
+        vllm_engine.settings = lambda *words, **named: {**ours(*words, **named), **arguments.vllm_settings}
     sys.setswitchinterval(SWITCH_S)
     run = save_run(arguments, folder / "run")
     address = (
@@ -626,6 +631,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, help="longest completion of a stage (64 embedded, else 192)")
     parser.add_argument("--rows", type=int, default=256, help="rows that transformers samples at once")
     parser.add_argument("--cache-gb", type=float, default=16.0, help="vLLM's cache on a GPU")
+    parser.add_argument(
+        "--vllm-settings", type=json.loads, metavar="JSON", help="more for `vllm.LLM`, with --engine vllm"
+    )
     parser.add_argument("--vllm-args", nargs=argparse.REMAINDER, default=[], help="more for `vllm serve`")
     parser.add_argument("--table", type=Path, metavar="JSON", help="print the table of an earlier run")
     parser.add_argument(

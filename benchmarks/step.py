@@ -275,7 +275,9 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seconds", type=float, help="no further round of steps after so many")
-    parser.add_argument("--profile", action="store_true", help="a last step of each arm under torch's profiler")
+    parser.add_argument(
+        "--profile", action="store_true", help="a last step of each arm under torch's profiler"
+    )
     parser.add_argument("--checkpointing", default="off", choices=["on", "off"])
     parser.add_argument(
         "--long", type=int, metavar="TOKENS", help="made-up completions of up to so many tokens"
