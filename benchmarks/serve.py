@@ -12,8 +12,8 @@ answered. Every request that reached the engine is recorded, and the bare engine
 prompts, drafts and finals, with as many in flight and each final after its draft: in this process
 without HTTP, or with plain requests to `vllm serve`. Reported are tokens per second of both stages and
 the time to a draft's first token. The bare engine is timed twice: with completions in one piece, which
-is the floor for tokens per second, and token by token, for the first token. Adapters are fresh, B with
-visible noise.
+is the floor for tokens per second, and token by token, for the first token. Before a level is measured,
+as many requests as it has in flight are answered twice. Adapters are fresh, B with visible noise.
 
 The engines `paced` and `paced-in-process` sample nothing: a step takes as long as one of vLLM with a 0.5B
 model on an H200, part of it as Python work. They show what HTTP costs beside a fast engine where there is
@@ -145,8 +145,9 @@ def measure(arguments: argparse.Namespace, folder: Path, out: Path, stack: ExitS
     url = f"http://127.0.0.1:{bound.getsockname()[1]}"
     measured: dict[str, Any] = {"facts": facts(arguments), "levels": {}}
     problems = Problems(arguments)
-    ask(url, [chat(problems.next(), arguments) for _ in range(16)], 8)  # everything has been used once
     for level in arguments.levels:
+        # At every size something runs for the first time: kernels are compiled for it, and the first arm would pay.
+        ask(url, [chat(problems.next(), arguments) for _ in range(2 * level)], level)
         arms: dict[str, list[Timing]] = {"cascade": [], "bare": [], "bare, streamed": []}
         for _ in range(arguments.repeats):
             recorder.requests.clear()

@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +179,8 @@ def summary(lines: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
         ]
         if not steps:
             continue
-        model = architecture(model_path(steps[0]["shape"]))
+        shape = steps[0]["shape"]  # by name in older files
+        model = architecture(model_path(shape)) if isinstance(shape, str) else Architecture(**shape)
 
         def middle(values: Sequence[float]) -> float:
             return statistics.median(values)
@@ -316,7 +318,7 @@ def main() -> None:
             )
         facts = {
             "model": Path(arguments.model).name,
-            "shape": arguments.model,
+            "shape": asdict(architecture(model_path(arguments.model))),
             "engine": "made up" if arguments.long else arguments.engine,
             "cap": arguments.long or arguments.cap,
             "problems": arguments.problems,

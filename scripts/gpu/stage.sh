@@ -32,6 +32,7 @@ build)
     tail -n 1 "$stage/vllm.log"
     cat > "$HOME/agon/env.sh" << END
 source $HOME/vllm/env.sh
+unset VLLM_ENABLE_V1_MULTIPROCESSING  # where vLLM's core runs is for agon to say
 export PYTHONPATH=$HOME/agon/src:$HOME/py:\$PYTHONPATH HF_HUB_OFFLINE=1 PYTHONUNBUFFERED=1
 END
     ;;

@@ -1,4 +1,4 @@
-"""Gradient checkpointing that nobody has decided on follows the plan's arithmetic; what is said, stands."""
+"""What nobody has decided on follows the plan's arithmetic for the card; what is said, stands."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,9 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from agon.planning.architectures import MODELS
-from agon.planning.card_fit import MARGIN, fit
-from agon.planning.estimate import GIB, GPUS, Workload, memory
-from agon.train.checkpointing import choose_checkpointing
+from agon.planning.card_fit import LINE_KINDS, LINES, MARGIN, fit, in_lines
+from agon.planning.estimate import GIB, GPUS, Workload, activations, memory
+from agon.policies.attention import FAMILIES
+from agon.train import checkpointing
+from agon.train.checkpointing import choose_for_card, sizes_for
 from tests import tiny
 from tests.train.build import config
 
@@ -34,7 +36,7 @@ def test_what_is_chosen_fits_with_a_margin_and_a_vllm_engine_beside_it() -> None
 
 def test_a_configuration_that_left_it_open_gets_it_off_for_a_tiny_model(tmp_path: Path) -> None:
     args = config(tmp_path, gradient_checkpointing=None)
-    found = choose_checkpointing(args, tiny.model().config)
+    found = choose_for_card(args, tiny.model().config)
     assert found is not None
     assert args.gradient_checkpointing is False
 
@@ -42,11 +44,91 @@ def test_a_configuration_that_left_it_open_gets_it_off_for_a_tiny_model(tmp_path
 @pytest.mark.parametrize("said", [True, False])
 def test_what_was_said_stands(tmp_path: Path, said: bool) -> None:
     args = config(tmp_path, gradient_checkpointing=said)
-    assert choose_checkpointing(args, tiny.model().config) is None
+    assert choose_for_card(args, tiny.model().config) is None
     assert args.gradient_checkpointing is said
 
 
 def test_a_model_that_cannot_be_planned_keeps_it_on(tmp_path: Path) -> None:
     args = config(tmp_path, gradient_checkpointing=None)
-    assert choose_checkpointing(args, SimpleNamespace(to_dict=dict)) is None
+    assert choose_for_card(args, SimpleNamespace(to_dict=dict)) is None
     assert args.gradient_checkpointing is True
+
+
+def test_a_large_card_takes_long_lines_and_a_smaller_one_shorter_ones_before_it_checkpoints() -> None:
+    chosen = [
+        fit(SMALL, WORK, int(GPUS[name].memory * GIB), sizes=LINES) for name in ("H200", "A100-80", "A100-40")
+    ]
+    assert [(each.checkpointing, each.tokens) for each in chosen] == [
+        (False, 32_768),
+        (False, 16_384),
+        (False, 8192),
+    ]
+    assert "up to 32768 tokens" in str(chosen[0])
+    assert "micro_batch_tokens" in str(chosen[0])
+
+
+def test_rows_that_do_not_fit_in_any_line_are_checkpointed_in_long_ones() -> None:
+    long = replace(WORK, max_completion_length=15_000)
+    found = fit(MODELS["Qwen/Qwen3-4B"], long, int(GPUS["H200"].memory * GIB), sizes=LINES)
+    assert (found.checkpointing, found.tokens) == (True, 32_768)
+
+
+def test_checkpointing_that_was_said_leaves_the_tokens_open() -> None:
+    there = int(GPUS["H200"].memory * GIB)
+    assert fit(SMALL, WORK, there, checkpointing=True, sizes=LINES).checkpointing
+    found = fit(SMALL, WORK, 4 * GIB, checkpointing=False, sizes=LINES)
+    assert (found.checkpointing, found.tokens) == (
+        False,
+        LINES[-1],
+    )  # does not fit: the least, as it was said
+
+
+def test_a_line_is_planned_by_its_tokens_and_a_longer_row_by_its_own() -> None:
+    line = replace(WORK, in_lines=True, micro_batch_tokens=4096, gradient_checkpointing=False)
+    longer = replace(line, max_completion_length=8192)
+    assert activations(SMALL, longer) / activations(SMALL, line) == pytest.approx(
+        longer.length / 4096, rel=1e-3
+    )
+    # 78.3 GB were allocated at the peak of a pass of 32,768 tokens (docs/results/passes-h200.jsonl).
+    planned = memory(SMALL, replace(line, micro_batch_tokens=32_768)).training_peak
+    assert planned == pytest.approx(78.3e9, rel=0.03)
+
+
+def test_models_in_lines_are_those_whose_attention_is_ours() -> None:
+    assert LINE_KINDS == FAMILIES
+    assert not in_lines(MODELS["Qwen/Qwen3.5-2B"])
+
+
+@pytest.mark.parametrize(
+    ("options", "open_sizes"),
+    [
+        ({}, LINES),
+        ({"micro_batch_tokens": 2048}, ()),
+        ({"padding_free": False}, ()),
+        ({"loss_type": "bnpo"}, ()),
+        ({"method": "coop-pooled"}, ()),
+    ],
+)
+def test_tokens_are_chosen_where_nothing_speaks_against_it(
+    tmp_path: Path, options: dict[str, object], open_sizes: tuple[int, ...]
+) -> None:
+    assert sizes_for(config(tmp_path, **options), 1) == open_sizes
+
+
+def test_several_processes_keep_rows(tmp_path: Path) -> None:
+    assert sizes_for(config(tmp_path), 2) == ()
+
+
+def test_a_gpu_chooses_the_tokens_of_a_micro_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpointing, "one_kernel", lambda device, dtype: True)
+    monkeypatch.setattr(checkpointing, "memory_there", lambda config: 64 * GIB)
+    args = config(tmp_path, gradient_checkpointing=False)
+    found = choose_for_card(args, tiny.model().config)
+    assert found is not None
+    assert args.micro_batch_tokens == found.tokens == LINES[0]
+
+
+def test_a_cpu_keeps_micro_batches_of_rows(tmp_path: Path) -> None:
+    args = config(tmp_path, gradient_checkpointing=None)
+    choose_for_card(args, tiny.model().config)
+    assert args.micro_batch_tokens is None

@@ -43,11 +43,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     # A wrong one is refused before torch is loaded.
     hardware = Hardware(arguments.gpu, arguments.gpus, arguments.servers)
+    from agon.train.checkpointing import sizes_for
     from agon.train.recipes import build_config, read_request
 
     asked = read_request(arguments.recipe, arguments.rest)
     with working("loading torch"):
         what, config = asked.what, build_config(asked.options)
-    facts = plan_recipe(what.model, what.task, config, hardware, arguments.prompt_tokens, arguments.problems)
+    facts = plan_recipe(
+        what.model,
+        what.task,
+        config,
+        hardware,
+        arguments.prompt_tokens,
+        arguments.problems,
+        sizes_for(config, hardware.gpus),
+    )
     say(json.dumps(facts, indent=2) if arguments.json else plan_text(facts))
     return 0

@@ -1,10 +1,14 @@
-"""Whether a run can do without gradient checkpointing on the card it starts on, by the plan's arithmetic.
+"""What a run leaves open and its card decides, by the plan's arithmetic: checkpointing, and tokens of a micro-batch.
 
 Checkpointing computes every layer's forward a second time to save memory: about a quarter of the training phase. So
 it is left out where the activations of the largest micro-batch fit besides everything else, with a margin: the plan's
 formulas are within a few percent of what is allocated (`tests/planning`), and an allocator's fragments come on top.
+
+Where rows are laid in lines, a micro-batch may have as many tokens as fit: larger ones keep a GPU busier. A smaller one
+without checkpointing comes before a larger one with it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agon.planning.architectures import Architecture
@@ -12,30 +16,66 @@ from agon.planning.estimate import GIB, Workload, memory
 
 # Of the memory that is there, so much may be planned for.
 MARGIN = 0.85
+# Tokens of a micro-batch to choose from.
+LINES = (32_768, 16_384, 8192, 4096)
+# Kinds of models whose rows can be laid in lines, where every layer attends to everything before it.
+LINE_KINDS = ("qwen2", "qwen3", "llama")
 
 
 @dataclass(frozen=True)
 class Fit:
-    """The choice, and the bytes behind it: what a process needs without checkpointing, and what is there."""
+    """The choice, and the bytes behind it: what a process needs with it, and what is there."""
 
     checkpointing: bool
     needed: int
     there: int
+    tokens: int | None = None  # of a micro-batch, where they were to be chosen
+
+    def applied(self, work: Workload) -> Workload:
+        """The work as it is done with this choice."""
+        work = replace(work, gradient_checkpointing=self.checkpointing)
+        return replace(work, micro_batch_tokens=self.tokens, in_lines=True) if self.tokens else work
 
     def __str__(self) -> str:
         state = "on" if self.checkpointing else "off"
+        lines = f", and a micro-batch has up to {self.tokens} tokens" if self.tokens else ""
+        names = "gradient_checkpointing" + (" and micro_batch_tokens" if self.tokens else "")
         return (
-            f"Gradient checkpointing is {state}: without it training needs about {self.needed / GIB:.1f} GiB, and "
-            f"{self.there / GIB:.1f} GiB are there (gradient_checkpointing decides otherwise)."
+            f"Gradient checkpointing is {state}{lines}: training needs about {self.needed / GIB:.1f} of the "
+            f"{self.there / GIB:.1f} GiB that are there ({names} can say otherwise)."
         )
 
 
-def fit(model: Architecture, work: Workload, there: int, processes: int = 1, float32: bool = False) -> Fit:
-    """Whether checkpointing is needed with so many bytes; activations in float32 take twice those of bfloat16."""
-    parts = memory(model, replace(work, gradient_checkpointing=False), processes)
-    peak = max(parts.training_peak + (parts.activations if float32 else 0), parts.sampling_peak)
-    needed = peak + engine_bytes(model, work, there)
-    return Fit(needed > MARGIN * there, needed, there)
+def fit(
+    model: Architecture,
+    work: Workload,
+    there: int,
+    processes: int = 1,
+    float32: bool = False,
+    checkpointing: bool | None = None,
+    sizes: Sequence[int] = (),
+) -> Fit:
+    """The first choice that fits so many bytes, or the last; activations in float32 take twice as many.
+
+    `checkpointing` is what was said of it, `sizes` are the tokens of a micro-batch to choose from, in lines.
+    """
+    if sizes:
+        work = replace(work, in_lines=True)
+    for each in (False, True) if checkpointing is None else (checkpointing,):
+        for size in sizes or (work.micro_batch_tokens,):
+            tried = replace(work, gradient_checkpointing=each, micro_batch_tokens=size)
+            parts = memory(model, tried, processes)
+            peak = max(parts.training_peak + (parts.activations if float32 else 0), parts.sampling_peak)
+            needed = peak + engine_bytes(model, work, there)
+            found = Fit(each, needed, there, size if sizes else None)
+            if needed <= MARGIN * there:
+                return found
+    return found
+
+
+def in_lines(model: Architecture) -> bool:
+    """Whether rows of this model can be laid one after another."""
+    return model.kind in LINE_KINDS and model.full_layers == model.layers
 
 
 def engine_bytes(model: Architecture, work: Workload, there: int) -> int:

@@ -16,6 +16,9 @@ GIB = 1 << 30
 TILE_TOKENS, TILE_WORDS = 4096, 32_768
 # A pair of positions in the mask of padded rows: as booleans, in bfloat16, and a copy while a layer runs.
 MASK_BYTES = 5
+# A line of 32,768 tokens of Qwen2.5-0.5B took 1.2 times the bytes of as many padded ones on an H200, without
+# checkpointing (docs/results/passes-h200.jsonl): keys and values that rows share are copied for each of them.
+LINE = 1.2
 # Of the paper's untrained rollouts the mean is 6.1k tokens under a cap of 15k.
 MEAN_SHARE = 0.4
 # What real runs reach of a GPU's peak: the matrix products of training, its attention (over padded rows, whose
@@ -71,6 +74,7 @@ class Workload:
     longest_chain: int | None = None  # tokens of the longest draft with its challenge, where it is known
     readers: int = 1  # policies that learn from a rollout
     micro_batch_tokens: int | None = None  # of a pass, instead of so many rows
+    in_lines: bool = False  # such a pass has no padding
     prompt_tokens: int = 400
     lora_r: int = 16
     gradient_checkpointing: bool = True
@@ -172,14 +176,17 @@ def activations(model: Architecture, work: Workload) -> int:
     With T = rows x length tokens: the input of every layer (2h bytes a token, and 25 for each
     per-layer input), the attention mask (5 bytes a pair of positions), and either one layer run again
     or the tiles of the vocabulary, whichever is larger. Without checkpointing every layer is held.
+    Rows in a line have no mask, and LINE times as much for each token.
     """
     rows, length = work.readers * work.per_device_train_batch_size, work.length
     if work.micro_batch_tokens:
         rows = min(work.round_rows, max(1, work.micro_batch_tokens // length))
     tokens = rows * length
+    if work.in_lines and work.micro_batch_tokens:
+        tokens = int(LINE * min(max(work.micro_batch_tokens, length), work.round_rows * length))
     kept = model.layers * (2 * model.hidden + 25 * model.per_layer_input)
     layer = layer_bytes(model)
-    mask = MASK_BYTES * rows * length * length
+    mask = 0 if work.in_lines else MASK_BYTES * rows * length * length
     if not work.gradient_checkpointing:
         return tokens * model.layers * layer + mask
     scored = rows * work.max_completion_length

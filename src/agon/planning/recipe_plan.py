@@ -1,12 +1,13 @@
 """What a recipe needs, put together for people and scripts: memory by part, tokens, time, does it fit."""
 
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from agon.embedded import model_path
 from agon.errors import InputError, unknown
 from agon.planning.architectures import Architecture, architecture
-from agon.planning.card_fit import fit
+from agon.planning.card_fit import fit, in_lines
 from agon.planning.estimate import GIB, GPUS, Workload, hours, memory, tokens
 from agon.planning.servers import Servers, plan_servers, sampler_of, served
 from agon.tasks.benchmarks import BENCHMARKS
@@ -40,16 +41,20 @@ def plan_recipe(
     hardware: Hardware,
     prompt_tokens: int = 400,
     problems: int | None = None,
+    sizes: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """All that `agon plan` says of a recipe; `config` is its `AgonConfig`."""
+    """All that `agon plan` says of a recipe; `config` is its `AgonConfig`.
+
+    `sizes` are the tokens of a micro-batch that a run would choose from, in lines.
+    """
     if prompt_tokens < 1:
         raise InputError(f"--prompt-tokens is a positive number, not {prompt_tokens}.")
     shape = architecture(model_path(model))
     work = workload(config, problems or training_problems(task), prompt_tokens)
-    if config.gradient_checkpointing is None:
-        there = int(GPUS[hardware.gpu].memory * GIB)
-        chosen = fit(shape, work, there, hardware.gpus)
-        work = replace(work, gradient_checkpointing=chosen.checkpointing)
+    sizes = sizes if in_lines(shape) else ()
+    if config.gradient_checkpointing is None or sizes:
+        there, said = int(GPUS[hardware.gpu].memory * GIB), config.gradient_checkpointing
+        work = fit(shape, work, there, hardware.gpus, checkpointing=said, sizes=sizes).applied(work)
     return {"model": model, "task": task, **plan_workload(shape, work, hardware)}
 
 
@@ -82,6 +87,7 @@ def workload(config: Any, problems: int, prompt_tokens: int) -> Workload:
         "links": 2 if config.game.challenges and config.game.shows_attempt else 1,
         # Left open, it is chosen for a card; where none is known yet, memory is what to be careful with.
         "gradient_checkpointing": config.gradient_checkpointing is not False,
+        "in_lines": bool(config.padding_free and config.micro_batch_tokens),
     }
     return Workload(**{**named, **own})
 
@@ -131,6 +137,7 @@ def plan_workload(model: Architecture, work: Workload, hardware: Hardware) -> di
             "engine": work.engine,
             "fsdp": work.fsdp,
             "gradient_checkpointing": work.gradient_checkpointing,
+            "micro_batch_tokens": work.micro_batch_tokens,
         },
     }
 
@@ -140,13 +147,14 @@ def plan_text(facts: dict[str, Any]) -> str:
     parts, spent, took, gpu = facts["memory_bytes"], facts["tokens"], facts["hours"], facts["gpu"]
     assumes = facts["assumes"]
     shared = f", its share of {gpu['count']}" if assumes["fsdp"] else ""
+    size = f" of {assumes['micro_batch_tokens']} tokens" if assumes["micro_batch_tokens"] else ""
     rows = [
         (f"base, frozen{shared}", parts["base"]),
         (f"{facts['policies']} adapters of {facts['adapter_parameters'] / 1e6:.1f}M", parts["adapters"]),
         ("gradients", parts["gradients"]),
         ("optimizer", parts["optimizer"]),
         (
-            f"activations of a micro-batch, checkpointing {'on' if assumes['gradient_checkpointing'] else 'off'}",
+            f"activations of a micro-batch{size}, checkpointing {'on' if assumes['gradient_checkpointing'] else 'off'}",
             parts["activations"],
         ),
         ("layers of the base, gathered", parts["gathered"]),

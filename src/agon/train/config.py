@@ -173,25 +173,25 @@ class AgonConfig(GRPOConfig):
             "feed one optimizer step; the weights are the same but for rounding."
         },
     )
-    fused_layers: bool = field(
-        default=False,
+    fused_layers: bool | None = field(
+        default=None,
         metadata={
             "help": "Compute each adapted layer and each norm in one function instead of PEFT's and transformers' "
-            "steps. Gradients are theirs but for rounding."
+            "steps; if unset, on a GPU. Gradients are theirs but for rounding."
         },
     )
     padding_free: bool | None = field(
         default=None,
         metadata={
             "help": "Train and score rows of a micro-batch one after another, without padding, where the model's kind "
-            "allows it (Qwen2, Qwen3, Llama) and it pays; by default on a CPU."
+            "allows it (Qwen2, Qwen3, Llama) and it pays; on by default."
         },
     )
     micro_batch_tokens: int | None = field(
         default=None,
         metadata={
-            "help": "Most tokens of a micro-batch, padding counted: rows of like length together, as many as fit, "
-            "instead of per_device_train_batch_size rows. Gradients stay the same."
+            "help": "Most tokens of a micro-batch, padding counted: as many rows as fit, instead of "
+            "per_device_train_batch_size; if unset, as many as the GPU has memory for. Gradients stay the same."
         },
     )
     both_policies_at_once: bool = field(

@@ -97,13 +97,13 @@ class Line:
         """Attention within each row."""
         dtype = _compute_dtype(states[0])
         many = len(self.queries) > FEW_ROWS
-        one_kernel = varlen is not None and states[0].is_cuda and dtype in (torch.bfloat16, torch.float16)
-        if many and not one_kernel and max(self.keys) <= SHORT_ROWS:
+        at_once = one_kernel(states[0].device, dtype)
+        if many and not at_once and max(self.keys) <= SHORT_ROWS:
             return _side_by_side(module, states, self.square, rest)
         query, key, value = states
         if self.key_positions is not None:
             key, value = (each.index_select(2, self.key_positions) for each in (key, value))
-        if one_kernel and (many or self.key_positions is not None):
+        if at_once and (many or self.key_positions is not None):
             return _one_kernel(module, (query, key, value), self, dtype, rest.get("scaling"))
         rows = zip(
             query.split(list(self.queries), dim=2),
@@ -245,6 +245,13 @@ def _one_kernel(
         queries, keys, values, *ends, max(line.queries), max(line.keys), **options
     )
     return attended[None]
+
+
+def one_kernel(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether torch has one kernel for rows of different lengths here: a GPU from Ampere on, in 16 bits."""
+    if varlen is None or device.type != "cuda" or dtype not in (torch.bfloat16, torch.float16):
+        return False
+    return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def worth_packing(mask: torch.Tensor) -> bool:

@@ -51,7 +51,7 @@ from agon.runs.settings import RunSettings
 from agon.tasks import Task
 from agon.train.agreement import mean_of_processes
 from agon.train.callbacks import Recorded, RunRecorder, StopOnInterrupt
-from agon.train.checkpointing import choose_checkpointing
+from agon.train.checkpointing import choose_for_card
 from agon.train.config import AgonConfig
 from agon.train.epochs import EpochSampler, EpochStart
 from agon.train.from_trl import JudgeLike, as_config, held_out, take_judge, take_lora, take_task
@@ -153,7 +153,8 @@ class AgonTrainer(
         base = _load_base(settings, args) if isinstance(model, str) else model
         tokenizer = processing_class or settings.load_tokenizer()
         self.pair = Pair.create(base, args.adapters, policies=self.method.policies)
-        if args.fused_layers:
+        on_gpu = args.device.type == "cuda"
+        if on_gpu and not args.fsdp if args.fused_layers is None else args.fused_layers:
             self.pair.fuse()
         self.run = Run(args.output_dir)
         started_from = warm_start(self.pair, args, resumed=self.run.newest_step() > 0)
@@ -171,8 +172,8 @@ class AgonTrainer(
         self.gaps: dict[str, float] = {}
         # A reference by way of a "default" adapter does not exist here: TRL is built without KL, which
         # then works from the base with adapters disabled. The engine likewise is ours, not TRL's.
-        fit = choose_checkpointing(args, base.config)
-        if fit is not None and args.device.type == "cuda" and args.process_index == 0:
+        fit = choose_for_card(args, base.config)
+        if fit is not None and on_gpu and args.process_index == 0:
             say(str(fit))
         wanted = {"beta": args.beta, "use_vllm": args.use_vllm}
         args.beta, args.use_vllm = 0.0, False
@@ -194,8 +195,7 @@ class AgonTrainer(
             )
         args.beta, args.use_vllm = wanted["beta"], wanted["use_vllm"]
         self.beta = args.beta
-        wants_lines = args.device.type == "cpu" if args.padding_free is None else args.padding_free
-        self._packs = wants_lines and use_own_attention(base)
+        self._packs = args.padding_free is not False and use_own_attention(base)
         self._refuse_passes()
         if self.is_fsdp_enabled:
             shard_layers_only(self.accelerator, self.pair)
