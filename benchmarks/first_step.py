@@ -6,8 +6,9 @@
     python benchmarks/first_step.py --table OUT/first_step.json                           # print it again
 
 Every arm is a process of its own that trains one step and stops; the arms run one after another, so the second finds
-the files in memory and vLLM's compile cache; `NAME:fresh` gives an arm an empty cache. Reported are seconds by phase
-and the arm's total over that of the first.
+the files in memory and vLLM's compile cache; `NAME:fresh` gives an arm an empty cache. On a GPU vLLM's worker is
+forked from a process that imports meanwhile, as `agon train` does it; `NAME:{"forked": false}` lets vLLM start it.
+Reported are seconds by phase and the arm's total over that of the first.
 """
 
 import argparse
@@ -121,6 +122,11 @@ def first_step(arguments: argparse.Namespace, vllm_options: dict[str, Any]) -> d
     clock = Clock()
     clock.begin("imports")
     from dataclasses import replace
+
+    from agon.engines import worker_fork
+
+    if vllm_options.pop("forked", arguments.engine == "vllm" and worker_fork.has_gpu()):
+        worker_fork.prepare()
 
     from agon import AgonConfig, AgonTrainer
     from agon.train import trainer as module

@@ -2,11 +2,15 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from dataclasses import replace
-from multiprocessing import active_children
+from multiprocessing import active_children, forkserver
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agon.engines import worker_fork
 from agon.engines.options import VllmOptions
 from agon.engines.protocol import Sampling, derive_seed
 from agon.engines.vllm_engine import VllmEngine
@@ -90,3 +94,61 @@ def test_a_child_that_died_is_replaced_and_samples_as_before(tiny: Tiny) -> None
     assert list(rollout.token_ids) == tiny.greedy("A", LONG, 24)
     engine.close()
     assert workers() == []
+
+
+def parent_of(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def variable_of_worker(worker: Any, name: str) -> str | None:
+    return os.environ.get(name)
+
+
+@pytest.fixture(scope="module")
+def fork_server() -> Iterator[None]:
+    """The server that `agon train` starts, stopped again: other tests have their children as vLLM starts them."""
+    worker_fork.prepare()
+    yield
+    worker_fork._server["prepared"] = False
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("fork_server")
+def test_a_child_forked_from_the_server_samples_as_any_other_and_outlives_its_signals(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    greedy = Sampling(24, temperature=0.0)
+    monkeypatch.setenv("AGON_SET_LATER", "as here")  # after the server was started
+    engine = start(tiny, IN_A_CHILD)
+    [worker] = workers()
+    server = parent_of(worker)
+    assert server != os.getpid()
+    assert parent_of(server) == os.getpid()
+    assert engine._child.collective_rpc(variable_of_worker, args=("AGON_SET_LATER",)) == ["as here"]
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        os.kill(server, number)
+        os.kill(worker, number)
+    rollout = play(engine, [tiny.request("one", "A", LONG, greedy)])["one"]
+    assert list(rollout.token_ids) == tiny.greedy("A", LONG, 24)
+
+    engine.submit([tiny.request("long", "A", "1+1=?", Sampling(900))])
+    os.kill(worker, signal.SIGKILL)
+    with pytest.raises(RuntimeError, match="worker process died"):
+        engine.collect()
+    engine.close()
+    assert workers() == []
+
+
+@pytest.mark.usefixtures("fork_server")
+def test_a_server_that_cannot_fork_a_worker_is_left_alone(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_fork, "_exit_if_unfit", fail)
+    engine = start(tiny, IN_A_CHILD)
+    [worker] = workers()
+    assert parent_of(worker) == os.getpid()
+    engine.close()
+
+
+def fail() -> None:
+    raise SystemExit(1)

@@ -18,9 +18,9 @@ import argparse
 import os
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agon.commands.arguments import add_trust
 from agon.errors import InputError
@@ -86,6 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     asked.check_here()
     folder = str(arguments.resume) if resume else name_folder(asked.what, asked.options)
     _announce(asked, folder, resume)
+    _prepare_worker(asked.options)
     from agon.commands.output import quiet_loading, working
 
     with working("loading torch"):
@@ -135,6 +136,17 @@ def _announce(asked: "Request", folder: str, resume: bool) -> None:
     say(
         f"{does} {asked.what.model} on {asked.what.task.split(',')[0]} with {method}, in {folder}", flush=True
     )
+
+
+def _prepare_worker(options: Mapping[str, Any]) -> None:
+    """Where vLLM will run the model in a child process, let that one import what it needs beside this one."""
+    from agon.engines import worker_fork
+    from agon.train.processes import Launched, engine_of
+
+    asked = options.get("vllm_worker_process")
+    wanted = worker_fork.has_gpu() if asked is None else asked
+    if wanted and engine_of(options) == "vllm" and Launched.read().processes == 1:
+        worker_fork.prepare()
 
 
 def _say_how_it_stopped(ended: "Ended") -> None:

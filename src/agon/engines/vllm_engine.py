@@ -17,7 +17,7 @@ import random
 import signal
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from agon.engines import peers
 from agon.engines.adapter_store import AdapterStore, StoredAdapter, largest_rank
 from agon.engines.options import VllmOptions
 from agon.engines.protocol import Capabilities, Finished, Request, Sampling, check_request
+from agon.engines.worker_fork import forked_worker
 from agon.errors import InputError
 from agon.game.rollout import Rollout
 from agon.policies.pair import BASE, Pair
@@ -87,7 +88,8 @@ class VllmEngine:
         self.max_model_len: int = self._engine.model_config.max_model_len
 
     def _start(self) -> None:
-        with _preserve_global_state(), environment_of_child(self._beside_others):
+        forked = nullcontext() if self._beside_others else forked_worker()
+        with _preserve_global_state(), environment_of_child(self._beside_others), forked:
             self._llm = _start(*self._start_arguments)
         self._engine = self._llm.llm_engine
         self._child = _child_executor(self._engine)

@@ -1,0 +1,87 @@
+"""vLLM's worker process, forked from one that has imported vLLM meanwhile.
+
+On a GPU vLLM runs the model in a child process. It starts that child afresh once CUDA is in use here, and a training's
+configuration already uses it, so the child imports for 20 s what this process has imported before. `prepare` starts
+Python's fork server at once, which imports it beside this process; the worker is then forked from there. Where that
+does not work, vLLM starts its worker as ever.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+IMPORTS = "agon.engines.worker_imports"
+PROBE_S = 120.0
+_server = {"prepared": False}
+
+
+class _Worker(ForkServerProcess):
+    """A process with the environment that this one has now, not when the server was started."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._environment = dict(os.environ)
+
+    def run(self) -> None:
+        os.environ.clear()
+        os.environ.update(self._environment)
+        torch = sys.modules.get("torch")
+        if torch is not None and (threads := os.environ.get("OMP_NUM_THREADS")):
+            torch.set_num_threads(int(threads))  # it has read the server's
+        super().run()
+
+
+class _Context(ForkServerContext):
+    Process = _Worker
+
+
+def prepare() -> None:
+    """Start the server, which begins to import; loads nothing here."""
+    if sys.platform != "linux" or _server["prepared"]:
+        return
+    _Context().set_forkserver_preload([IMPORTS])
+    forkserver.ensure_running()
+    _server["prepared"] = True
+
+
+def has_gpu() -> bool:
+    """Whether there is an NVIDIA GPU, without asking torch."""
+    return Path("/dev/nvidiactl").exists()
+
+
+@contextmanager
+def forked_worker() -> Iterator[None]:
+    """Workers that vLLM starts in this block are forked from the server, if it was prepared and is fit for it."""
+    if not _server["prepared"] or not _fit():
+        yield
+        return
+    from vllm.v1.executor import multiproc_executor
+
+    before = multiproc_executor.get_mp_context
+    multiproc_executor.get_mp_context = _Context
+    try:
+        yield
+    finally:
+        multiproc_executor.get_mp_context = before
+
+
+def _fit() -> bool:
+    """Whether a process from there may use CUDA: one that has used it itself cannot be forked."""
+    try:
+        probe = _Worker(target=_exit_if_unfit, daemon=True)
+        probe.start()
+        probe.join(PROBE_S)
+    except (OSError, EOFError):
+        return False
+    return probe.exitcode == 0
+
+
+def _exit_if_unfit() -> None:
+    import torch
+
+    sys.exit(torch.cuda._is_in_bad_fork())
