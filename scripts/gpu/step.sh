@@ -3,13 +3,13 @@
 #
 #   cd ~/agon && source env.sh && scripts/gpu/step.sh OUT [step|ahead|passes|long|curves ...]
 #
-# step    stock TRL 2N (colocated vLLM), ours as grpo and as agon in lines of tokens and with weights from the training
-#         pass, ours as agon in padded rows; 32 problems x 16 rollouts, 512 tokens, all without checkpointing: seconds
-#         by phase, ratios, peak memory, time to the first step
+# step    stock TRL 2N (colocated vLLM), ours as grpo and as agon with weights from the training pass, ours as agon in
+#         padded rows with PEFT's layers; 32 problems x 16 rollouts, 512 tokens, all without checkpointing: seconds by
+#         phase, ratios, peak memory, time to the first step
 # ahead   ours as agon, each round sampled when it is due, or while the one before trains
 # passes  training only, completions of up to 512 tokens: PEFT's own layers, fused ones, lines of tokens, both
 #         policies in one line; then a step of each under torch's profiler
-# long    training only, completions of up to LONG tokens (8192): padded, in lines by rows, by tokens, both at once
+# long    training only, completions of up to LONG tokens (8192): padded, in lines of tokens, both at once
 # curves  training only, one size after another: rollouts, problems, length, model; seconds and memory of each
 #
 # Without names: step, then long, as far as the time reaches. OUT gets a folder for each with step.jsonl (a line for
@@ -40,14 +40,16 @@ part() { # NAME LIMIT, then the words of step.py
     [ "$code" -eq 0 ] || tail -n 5 "$out/$name.err" "$out/$name"/*.log
 }
 
-lines=fused_layers=true,padding_free=true,micro_batch_tokens=${TOKENS:-32768}
+lines=micro_batch_tokens=${TOKENS:-32768} # which several arms on one card must not choose for themselves
 late=$lines,score_in_training=true
+padded=padding_free=false
+plain=$padded,fused_layers=false
 [ $# -gt 0 ] || set -- step long
 for name in "$@"; do
     case $name in
     step)
         part step "${STEP_S:-450}" --engine vllm --seconds "$((${STEP_S:-450} - 60))" \
-            --methods trl "grpo:$late" "agon:$late" agon
+            --methods trl "grpo:$late" "agon:$late" "agon:$plain"
         ;;
     ahead)
         # Not in turns: what samples ahead would do so in the other's turn.
@@ -57,11 +59,11 @@ for name in "$@"; do
         ;;
     passes)
         part passes "${TRAIN_S:-250}" --profile --long 512 --problems 32 --rows 32 --seconds "$((${TRAIN_S:-250} - 60))" \
-            --methods agon agon:fused_layers=true "agon:$lines" "agon:$lines,both_policies_at_once=true" "grpo:$lines"
+            --methods "agon:$plain" "agon:$padded" "agon:$lines" "agon:$lines,both_policies_at_once=true" "grpo:$lines"
         ;;
     long)
         part long "${TRAIN_S:-190}" --long "${LONG:-8192}" --seconds "$((${TRAIN_S:-190} - 20))" \
-            --methods agon agon:padding_free=true "agon:$lines" "agon:$lines,both_policies_at_once=true"
+            --methods "agon:$plain" "agon:$lines" "agon:$lines,both_policies_at_once=true"
         ;;
     curves)
         mkdir -p "$out/curves"

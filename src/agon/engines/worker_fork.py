@@ -1,7 +1,7 @@
 """vLLM's worker process, forked from one that has imported vLLM meanwhile.
 
 On a GPU vLLM runs the model in a child process. It starts that child afresh once CUDA is in use here, and a training's
-configuration already uses it, so the child imports for 20 s what this process has imported before. `prepare` starts
+configuration already uses it, so the child imports once more what this process has imported before. `prepare` starts
 Python's fork server at once, which imports it beside this process; the worker is then forked from there. Where that
 does not work, vLLM starts its worker as ever.
 """
