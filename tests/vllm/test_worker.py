@@ -109,7 +109,7 @@ def fork_server() -> Iterator[None]:
     """The server that `agon train` starts, stopped again: other tests have their children as vLLM starts them."""
     worker_fork.prepare()
     yield
-    worker_fork._server["prepared"] = False
+    worker_fork._prepared.clear()
     forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 

@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 IMPORTS = "agon.engines.worker_imports"
 PROBE_S = 120.0
-_server = {"prepared": False}
+_prepared = Event()
 
 
 class _Worker(ForkServerProcess):
@@ -42,11 +43,11 @@ class _Context(ForkServerContext):
 
 def prepare() -> None:
     """Start the server, which begins to import; loads nothing here."""
-    if sys.platform != "linux" or _server["prepared"]:
+    if sys.platform != "linux" or _prepared.is_set():
         return
     _Context().set_forkserver_preload([IMPORTS])
     forkserver.ensure_running()
-    _server["prepared"] = True
+    _prepared.set()
 
 
 def has_gpu() -> bool:
@@ -57,17 +58,25 @@ def has_gpu() -> bool:
 @contextmanager
 def forked_worker() -> Iterator[None]:
     """Workers that vLLM starts in this block are forked from the server, if it was prepared and is fit for it."""
-    if not _server["prepared"] or not _fit():
+    asked = _module_that_starts_workers() if _prepared.is_set() and _fit() else None
+    if asked is None:
         yield
         return
-    from vllm.v1.executor import multiproc_executor
-
-    before = multiproc_executor.get_mp_context
-    multiproc_executor.get_mp_context = _Context
+    before = asked.get_mp_context
+    asked.get_mp_context = _Context
     try:
         yield
     finally:
-        multiproc_executor.get_mp_context = before
+        asked.get_mp_context = before
+
+
+def _module_that_starts_workers() -> Any:
+    """vLLM's own, which asks a function of its own how; None where another version does it otherwise."""
+    try:
+        from vllm.v1.executor import multiproc_executor
+    except ImportError:
+        return None
+    return multiproc_executor if hasattr(multiproc_executor, "get_mp_context") else None
 
 
 def _fit() -> bool:
