@@ -13,14 +13,16 @@ import yaml
 from agon.cli import main
 from agon.commands.eval import add_arguments
 from agon.errors import InputError
+from agon.lab.sweep import local
 from agon.lab.sweep.asked import read_sweep
 from agon.lab.sweep.cells import expand, options_of
 from agon.lab.sweep.launch import Plan, plan, write_plan
-from agon.lab.sweep.local import _least_used, devices
+from agon.lab.sweep.local import _least_used, devices, run_here
 from agon.lab.sweep.parity import budget
 from agon.lab.sweep.processes import last_sentence
 from agon.lab.sweep.progress import Row, duration, row_of, seconds_left
 from agon.lab.sweep.stages import CellJob, job_for, words_for
+from agon.planning.card_fit import SHARED_BY
 from agon.runs.folder import Run
 from agon.runs.lock import owned
 from agon.runs.sweep_folder import DONE, RUNNING, WAITING, Cell, CellState, SweepFolder
@@ -416,6 +418,33 @@ def test_cells_share_devices_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     assert devices() == []
     assert _least_used(["2", "3"], ["2", "2", "3"]) == "3"
     assert _least_used(["0"], []) == ""
+
+
+@pytest.mark.parametrize(
+    ("cards", "parallel", "told"),
+    [
+        (["0"], 5, {SHARED_BY: "5"}),
+        (["0"], None, {SHARED_BY: "1"}),
+        (["0", "1"], 3, {SHARED_BY: "2", "CUDA_VISIBLE_DEVICES": "0"}),
+        ([], 2, {}),
+    ],
+)
+def test_a_cell_is_told_how_many_share_its_card(
+    cards: list[str], parallel: int | None, told: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Started:
+        def __init__(self, job: CellJob, environment: dict[str, str]) -> None:
+            self.job = job
+            assert environment == told
+
+        def step(self) -> CellState:
+            return CellState(DONE)
+
+    monkeypatch.setattr(local, "CellRun", Started)
+    ended: list[str] = []
+    job: Any = "a cell"
+    run_here([job], lambda job, state: ended.append(state.state), lambda: None, parallel, cards=cards)
+    assert ended == [DONE]
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,17 @@
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 
 from agon.planning.architectures import MODELS
-from agon.planning.card_fit import LINE_KINDS, LINES, MARGIN, fit, in_lines
+from agon.planning.card_fit import LINE_KINDS, LINES, MARGIN, SHARED_BY, fit, in_lines
 from agon.planning.estimate import GIB, GPUS, Workload, activations, memory
 from agon.policies.attention import FAMILIES
 from agon.train import checkpointing
-from agon.train.checkpointing import choose_for_card, sizes_for
+from agon.train.checkpointing import choose_for_card, memory_there, sizes_for
 from tests import tiny
 from tests.train.build import config
 
@@ -132,3 +134,15 @@ def test_a_cpu_keeps_micro_batches_of_rows(tmp_path: Path) -> None:
     args = config(tmp_path, gradient_checkpointing=None)
     choose_for_card(args, tiny.model().config)
     assert args.micro_batch_tokens is None
+
+
+def test_trainings_that_share_a_card_plan_for_their_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free, whole = 120 * GIB, 140 * GIB
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, whole))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: GIB)
+    args: Any = SimpleNamespace(device=torch.device("cuda"))
+    assert memory_there(args) == free + GIB
+    monkeypatch.setenv(SHARED_BY, "5")
+    assert memory_there(args) == whole // 5

@@ -16,6 +16,8 @@ from agon.planning.estimate import GIB, Workload, memory
 
 # Of the memory that is there, so much may be planned for.
 MARGIN = 0.85
+# In the environment: how many trainings share the card, each of which may plan for its part alone.
+SHARED_BY = "AGON_CARD_SHARED_BY"
 # Tokens of a micro-batch to choose from.
 LINES = (32_768, 16_384, 8192, 4096)
 # Kinds of models whose rows can be laid in lines, where every layer attends to everything before it.

@@ -9,7 +9,7 @@ import torch
 
 from agon.errors import InputError
 from agon.planning.architectures import from_config
-from agon.planning.card_fit import LINES, Fit, fit, in_lines
+from agon.planning.card_fit import LINES, SHARED_BY, Fit, fit, in_lines
 from agon.planning.recipe_plan import workload
 from agon.train.config import AgonConfig
 from agon.train.option_combinations import pass_refusals
@@ -56,10 +56,12 @@ def _precision(config: AgonConfig) -> torch.dtype:
 
 
 def memory_there(config: AgonConfig) -> int:
-    """Bytes that this process may use: its card, or half of what main memory has free."""
+    """Bytes that this process may use: its card or its part of it, or half of what main memory has free."""
     if config.device.type == "cuda":
+        free, whole = torch.cuda.mem_get_info(config.device)
         # The base lies there already, and is in what training needs.
-        return int(torch.cuda.mem_get_info(config.device)[0]) + torch.cuda.memory_reserved(config.device)
+        own = int(free) + torch.cuda.memory_reserved(config.device)
+        return min(own, int(whole) // int(os.environ.get(SHARED_BY, 1)))
     free = _available() or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     return free // (2 * int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
 

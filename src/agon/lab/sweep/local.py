@@ -1,9 +1,11 @@
 """Cells on this machine: a queue, with one or more cells on a device.
 
 Several cells may share a card. That takes engines that are given their memory in bytes (`vllm_kv_cache_bytes`), and a
-few seconds between two starts, since an engine measures the free memory of the card while it starts.
+few seconds between two starts, since an engine measures the free memory of the card while it starts. Every cell is told
+how many share its card, and plans its micro-batches for its part.
 """
 
+import math
 import os
 import shutil
 import subprocess
@@ -13,6 +15,7 @@ from collections.abc import Callable, Sequence
 from agon.errors import InputError
 from agon.lab.sweep.cell_run import POLL_S, CellRun
 from agon.lab.sweep.stages import CellJob
+from agon.planning.card_fit import SHARED_BY
 from agon.runs.sweep_folder import FAILED, CellState
 
 Ended = Callable[[CellJob, CellState], None]
@@ -46,6 +49,7 @@ def run_here(
     """
     found = list(devices() if cards is None else cards)
     most = parallel or max(1, len(found))
+    told = {SHARED_BY: str(math.ceil(most / len(found)))} if found else {}
     pause = stagger if stagger is not None else STAGGER_S if found else 0.0
     waiting, last = list(jobs), -1e9
     running: dict[CellRun, str] = {}  # with the device of each
@@ -56,7 +60,7 @@ def run_here(
                 last = time.monotonic()
                 card = _least_used(found, list(running.values()))
                 try:
-                    running[CellRun(job, {"CUDA_VISIBLE_DEVICES": card} if card else {})] = card
+                    running[CellRun(job, {**told, **({"CUDA_VISIBLE_DEVICES": card} if card else {})})] = card
                 except InputError as error:  # somebody else works on it
                     ended(job, CellState(FAILED, error=str(error)))
                     continue
