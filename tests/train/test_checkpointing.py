@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from agon.planning.architectures import MODELS
-from agon.planning.card_fit import LINE_KINDS, LINES, MARGIN, SHARED_BY, fit, in_lines
+from agon.planning.architectures import LINE_KINDS, MODELS
+from agon.planning.card_fit import LINES, MARGIN, SHARED_BY, fit
 from agon.planning.estimate import GIB, GPUS, Workload, activations, memory
 from agon.policies.attention import FAMILIES
 from agon.train import checkpointing
@@ -86,7 +86,7 @@ def test_checkpointing_that_was_said_leaves_the_tokens_open() -> None:
 
 
 def test_a_line_is_planned_by_its_tokens_and_a_longer_row_by_its_own() -> None:
-    line = replace(WORK, in_lines=True, micro_batch_tokens=4096, gradient_checkpointing=False)
+    line = replace(WORK, padding_free=True, micro_batch_tokens=4096, gradient_checkpointing=False)
     longer = replace(line, max_completion_length=8192)
     assert activations(SMALL, longer) / activations(SMALL, line) == pytest.approx(
         longer.length / 4096, rel=1e-3
@@ -98,7 +98,7 @@ def test_a_line_is_planned_by_its_tokens_and_a_longer_row_by_its_own() -> None:
 
 def test_models_in_lines_are_those_whose_attention_is_ours() -> None:
     assert LINE_KINDS == FAMILIES
-    assert not in_lines(MODELS["Qwen/Qwen3.5-2B"])
+    assert not MODELS["Qwen/Qwen3.5-2B"].in_lines
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,9 @@ from typing import Any
 
 from agon.errors import InputError, unknown
 
+# Kinds of models whose attention can be ours (`agon.policies.attention`).
+LINE_KINDS = ("qwen2", "qwen3", "llama")
+
 
 @dataclass(frozen=True)
 class Linear:
@@ -54,6 +57,11 @@ class Architecture:
     window: int = 0
     shared_kv_layers: int = 0
     per_layer_input: int = 0
+
+    @property
+    def in_lines(self) -> bool:
+        """Whether rows can be laid one after another: every layer attends to everything before it."""
+        return self.kind in LINE_KINDS and self.full_every == 1
 
     @property
     def full_layers(self) -> int:

@@ -20,8 +20,6 @@ MARGIN = 0.85
 SHARED_BY = "AGON_CARD_SHARED_BY"
 # Tokens of a micro-batch to choose from.
 LINES = (32_768, 16_384, 8192, 4096)
-# Kinds of models whose rows can be laid in lines, where every layer attends to everything before it.
-LINE_KINDS = ("qwen2", "qwen3", "llama")
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Fit:
     def applied(self, work: Workload) -> Workload:
         """The work as it is done with this choice."""
         work = replace(work, gradient_checkpointing=self.checkpointing)
-        return replace(work, micro_batch_tokens=self.tokens, in_lines=True) if self.tokens else work
+        return replace(work, micro_batch_tokens=self.tokens, padding_free=True) if self.tokens else work
 
     def __str__(self) -> str:
         state = "on" if self.checkpointing else "off"
@@ -62,7 +60,7 @@ def fit(
     `checkpointing` is what was said of it, `sizes` are the tokens of a micro-batch to choose from, in lines.
     """
     if sizes:
-        work = replace(work, in_lines=True)
+        work = replace(work, padding_free=True)
     for each in (False, True) if checkpointing is None else (checkpointing,):
         for size in sizes or (work.micro_batch_tokens,):
             tried = replace(work, gradient_checkpointing=each, micro_batch_tokens=size)
@@ -73,11 +71,6 @@ def fit(
             if needed <= MARGIN * there:
                 return found
     return found
-
-
-def in_lines(model: Architecture) -> bool:
-    """Whether rows of this model can be laid one after another."""
-    return model.kind in LINE_KINDS and model.full_layers == model.layers
 
 
 def engine_bytes(model: Architecture, work: Workload, there: int) -> int:

@@ -74,7 +74,7 @@ class Workload:
     longest_chain: int | None = None  # tokens of the longest draft with its challenge, where it is known
     readers: int = 1  # policies that learn from a rollout
     micro_batch_tokens: int | None = None  # of a pass, instead of so many rows
-    in_lines: bool = False  # such a pass has no padding
+    padding_free: bool | None = False  # whether such a pass is a line; None: where the model allows it
     prompt_tokens: int = 400
     lora_r: int = 16
     gradient_checkpointing: bool = True
@@ -181,12 +181,12 @@ def activations(model: Architecture, work: Workload) -> int:
     rows, length = work.readers * work.per_device_train_batch_size, work.length
     if work.micro_batch_tokens:
         rows = min(work.round_rows, max(1, work.micro_batch_tokens // length))
-    tokens = rows * length
-    if work.in_lines and work.micro_batch_tokens:
-        tokens = int(LINE * min(max(work.micro_batch_tokens, length), work.round_rows * length))
+    tokens, mask = rows * length, MASK_BYTES * rows * length * length
+    if work.micro_batch_tokens and work.padding_free is not False and model.in_lines:
+        longest = min(max(work.micro_batch_tokens, length), work.round_rows * length)
+        tokens, mask = int(LINE * longest), 0
     kept = model.layers * (2 * model.hidden + 25 * model.per_layer_input)
     layer = layer_bytes(model)
-    mask = 0 if work.in_lines else MASK_BYTES * rows * length * length
     if not work.gradient_checkpointing:
         return tokens * model.layers * layer + mask
     scored = rows * work.max_completion_length

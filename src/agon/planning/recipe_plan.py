@@ -7,7 +7,7 @@ from typing import Any
 from agon.embedded import model_path
 from agon.errors import InputError, unknown
 from agon.planning.architectures import Architecture, architecture
-from agon.planning.card_fit import fit, in_lines
+from agon.planning.card_fit import fit
 from agon.planning.estimate import GIB, GPUS, Workload, hours, memory, tokens
 from agon.planning.servers import Servers, plan_servers, sampler_of, served
 from agon.tasks.benchmarks import BENCHMARKS
@@ -51,7 +51,7 @@ def plan_recipe(
         raise InputError(f"--prompt-tokens is a positive number, not {prompt_tokens}.")
     shape = architecture(model_path(model))
     work = workload(config, problems or training_problems(task), prompt_tokens)
-    sizes = sizes if in_lines(shape) else ()
+    sizes = sizes if shape.in_lines else ()
     if config.gradient_checkpointing is None or sizes:
         there, said = int(GPUS[hardware.gpu].memory * GIB), config.gradient_checkpointing
         work = fit(shape, work, there, hardware.gpus, checkpointing=said, sizes=sizes).applied(work)
@@ -87,7 +87,6 @@ def workload(config: Any, problems: int, prompt_tokens: int) -> Workload:
         "links": 2 if config.game.challenges and config.game.shows_attempt else 1,
         # Left open, it is chosen for a card; where none is known yet, memory is what to be careful with.
         "gradient_checkpointing": config.gradient_checkpointing is not False,
-        "in_lines": bool(config.padding_free and config.micro_batch_tokens),
     }
     return Workload(**{**named, **own})
 

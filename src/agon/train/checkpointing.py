@@ -9,7 +9,7 @@ import torch
 
 from agon.errors import InputError
 from agon.planning.architectures import from_config
-from agon.planning.card_fit import LINES, SHARED_BY, Fit, fit, in_lines
+from agon.planning.card_fit import LINES, SHARED_BY, Fit, fit
 from agon.planning.recipe_plan import workload
 from agon.train.config import AgonConfig
 from agon.train.option_combinations import pass_refusals
@@ -29,7 +29,7 @@ def choose_for_card(config: AgonConfig, model: Any) -> Fit | None:
         config.gradient_checkpointing = True
     try:
         shape = from_config(model.to_dict())
-        lines = in_lines(shape) and one_kernel(config.device, _precision(config))
+        lines = shape.in_lines and one_kernel(config.device, _precision(config))
         sizes = sizes_for(config, config.world_size) if lines else ()
         if said is not None and not sizes:
             return None
