@@ -4,7 +4,7 @@ import os
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
-from multiprocessing import active_children, forkserver
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +107,11 @@ def variable_of_worker(worker: Any, name: str) -> str | None:
 @pytest.fixture(scope="module")
 def fork_server() -> Iterator[None]:
     """The server that `agon train` starts, stopped again: other tests have their children as vLLM starts them."""
+    get_context("forkserver").Process(target=str).start()  # everybody's server is another one
     worker_fork.prepare()
     yield
     worker_fork._prepared.clear()
-    forkserver._forkserver._stop()  # type: ignore[attr-defined]
+    worker_fork._server._stop()  # type: ignore[attr-defined]
 
 
 @pytest.mark.usefixtures("fork_server")

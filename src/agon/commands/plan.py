@@ -43,11 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     # A wrong one is refused before torch is loaded.
     hardware = Hardware(arguments.gpu, arguments.gpus, arguments.servers)
-    from agon.train.checkpointing import sizes_for
     from agon.train.recipes import build_config, read_request
 
     asked = read_request(arguments.recipe, arguments.rest)
     with working("loading torch"):
+        from agon.train.checkpointing import sizes_for
+
         what, config = asked.what, build_config(asked.options)
     facts = plan_recipe(
         what.model,

@@ -2,15 +2,15 @@
 
 On a GPU vLLM runs the model in a child process. It starts that child afresh once CUDA is in use here, and a training's
 configuration already uses it, so the child imports once more what this process has imported before. `prepare` starts
-Python's fork server at once, which imports it beside this process; the worker is then forked from there. Where that
-does not work, vLLM starts its worker as ever.
+a fork server of Python's at once, which imports it beside this process; the worker is then forked from there. It is
+another one than `multiprocessing` has for everybody. Where it does not work, vLLM starts its worker as ever.
 """
 
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing import forkserver
+from multiprocessing import forkserver, popen_forkserver
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from threading import Event
@@ -18,11 +18,26 @@ from typing import Any
 
 IMPORTS = "agon.engines.worker_imports"
 PROBE_S = 120.0
+_server = forkserver.ForkServer()
 _prepared = Event()
+
+
+class _FromOurServer(popen_forkserver.Popen):
+    def _launch(self, process_obj: Any) -> None:
+        everybodys = forkserver.connect_to_new_process
+        forkserver.connect_to_new_process = _server.connect_to_new_process
+        try:
+            super()._launch(process_obj)  # type: ignore[misc]
+        finally:
+            forkserver.connect_to_new_process = everybodys
 
 
 class _Worker(ForkServerProcess):
     """A process with the environment that this one has now, not when the server was started."""
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:  # noqa: N802  # its name in multiprocessing
+        return _FromOurServer(process_obj)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -45,8 +60,8 @@ def prepare() -> None:
     """Start the server, which begins to import; loads nothing here."""
     if sys.platform != "linux" or _prepared.is_set():
         return
-    _Context().set_forkserver_preload([IMPORTS])
-    forkserver.ensure_running()
+    _server.set_forkserver_preload([IMPORTS])
+    _server.ensure_running()
     _prepared.set()
 
 
