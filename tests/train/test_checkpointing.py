@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from agon.errors import InputError
 from agon.planning.architectures import LINE_KINDS, MODELS
 from agon.planning.card_fit import LINES, MARGIN, SHARED_BY, fit
 from agon.planning.estimate import GIB, GPUS, Workload, activations, memory
@@ -142,7 +143,11 @@ def test_trainings_that_share_a_card_plan_for_their_part(
     free, whole = 120 * GIB, 140 * GIB
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, whole))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: GIB)
-    args: Any = SimpleNamespace(device=torch.device("cuda"))
+    args: Any = SimpleNamespace(device=torch.device("cuda"), gradient_checkpointing=None)
     assert memory_there(args) == free + GIB
     monkeypatch.setenv(SHARED_BY, "5")
     assert memory_there(args) == whole // 5
+    for wrong in ("0", "many", ""):
+        monkeypatch.setenv(SHARED_BY, wrong)
+        with pytest.raises(InputError, match="must be a positive whole number"):
+            choose_for_card(args, tiny.model().config)

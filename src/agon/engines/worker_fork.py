@@ -47,8 +47,9 @@ class _Worker(ForkServerProcess):
         os.environ.clear()
         os.environ.update(self._environment)
         torch = sys.modules.get("torch")
-        if torch is not None and (threads := os.environ.get("OMP_NUM_THREADS")):
-            torch.set_num_threads(int(threads))  # it has read the server's
+        threads = os.environ.get("OMP_NUM_THREADS", "")  # of which torch has read the server's
+        if torch is not None and threads.isdigit():  # it may be a list
+            torch.set_num_threads(int(threads))
         super().run()
 
 

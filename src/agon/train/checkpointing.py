@@ -24,7 +24,7 @@ def choose_for_card(config: AgonConfig, model: Any) -> Fit | None:
 
     A model that the plan cannot describe keeps TRL's default, checkpointing on, and micro-batches of rows.
     """
-    said = config.gradient_checkpointing
+    said, there = config.gradient_checkpointing, memory_there(config)
     if said is None:
         config.gradient_checkpointing = True
     try:
@@ -35,7 +35,7 @@ def choose_for_card(config: AgonConfig, model: Any) -> Fit | None:
             return None
         work = workload(config, problems=1, prompt_tokens=PROMPT_TOKENS)
         float32 = _precision(config) == torch.float32
-        found = fit(shape, work, memory_there(config), config.world_size, float32, said, sizes)
+        found = fit(shape, work, there, config.world_size, float32, said, sizes)
     except (KeyError, TypeError, ValueError, ZeroDivisionError, InputError):
         return None
     config.gradient_checkpointing = found.checkpointing
@@ -61,9 +61,17 @@ def memory_there(config: AgonConfig) -> int:
         free, whole = torch.cuda.mem_get_info(config.device)
         # The base lies there already, and is in what training needs.
         own = int(free) + torch.cuda.memory_reserved(config.device)
-        return min(own, int(whole) // int(os.environ.get(SHARED_BY, 1)))
+        return min(own, int(whole) // _sharers())
     free = _available() or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     return free // (2 * int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
+
+
+def _sharers() -> int:
+    """How many trainings share the card."""
+    said = os.environ.get(SHARED_BY, "1")
+    if not said.isdigit() or int(said) < 1:
+        raise InputError(f"{SHARED_BY} must be a positive whole number, not '{said}'.")
+    return int(said)
 
 
 def _available() -> int:
