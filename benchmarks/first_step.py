@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--problems", type=int, default=32, help="of the step")
     parser.add_argument("--rollouts", type=int, default=16, help="of a problem")
     parser.add_argument("--tokens", type=int, default=512, help="of a completion, at most")
+    parser.add_argument("--prompt", type=int, default=1536, help="most tokens of a prompt, for vLLM")
     parser.add_argument("--arms", nargs="+", default=["plain"], metavar="NAME[:fresh][:JSON]")
     parser.add_argument("--limit", type=float, default=300, help="seconds of an arm")
     parser.add_argument("--out", type=Path)
@@ -151,6 +152,7 @@ def first_step(arguments: argparse.Namespace, vllm_options: dict[str, Any]) -> d
             gradient_accumulation_steps=arguments.problems,
             max_completion_length=arguments.tokens,
             task_path=arguments.task_path,
+            vllm_max_model_length=arguments.prompt + arguments.tokens if arguments.engine == "vllm" else None,
             max_steps=1,
             save_strategy="no",
             report_to="none",

@@ -112,19 +112,30 @@ def measure(arguments: argparse.Namespace, model: str, folder: Path, facts: Mapp
             print(json.dumps(values), flush=True)
 
         try:
-            for name in arguments.methods:  # one after another: engines measure what memory is free
+            # One after another, since engines measure what memory is free; or the first, then all others at once.
+            first, others = arguments.methods[:1], arguments.methods[1:]
+            batches = [first, others] if arguments.together else [[name] for name in arguments.methods]
+            for batch in batches:
                 began = time.perf_counter()
-                arm = Arm(name, arguments, model, folder)
-                arms.append(arm)
-                try:
-                    arm.answer()
-                    ready = time.perf_counter() - began
-                    first = arm.step()
-                except RuntimeError as error:  # the others are still worth measuring
-                    keep({"arm": name, "failed": str(error)})
-                    arms.remove(arm)
-                    continue
-                keep({"arm": name, "first_step": ready + first["wall"], "ready": ready, **first})
+                started = [Arm(name, arguments, model, folder) for name in batch]
+                arms += started
+                ready = {}
+                for arm in started:
+                    try:
+                        arm.answer()
+                        ready[arm] = time.perf_counter() - began
+                    except RuntimeError as error:  # the others are still worth measuring
+                        keep({"arm": arm.name, "failed": str(error)})
+                        arms.remove(arm)
+                for arm, seconds in ready.items():
+                    try:
+                        step = arm.step()
+                    except RuntimeError as error:
+                        keep({"arm": arm.name, "failed": str(error)})
+                        arms.remove(arm)
+                        continue
+                    taken = seconds + step["wall"] if len(batch) == 1 else 0.0
+                    keep({"arm": arm.name, "first_step": taken, "ready": seconds, **step})
             for _ in range(arguments.repeats):
                 if until and time.monotonic() > until:
                     break
@@ -276,6 +287,11 @@ def parse() -> argparse.Namespace:
         "--methods", nargs="+", default=["trl", "grpo", "agon"], help="trl, or METHOD[:KEY=VALUE,…]"
     )
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument(
+        "--together",
+        action="store_true",
+        help="all arms but the first start at once: sooner, but without their time to the first step",
+    )
     parser.add_argument("--seconds", type=float, help="no further round of steps after so many")
     parser.add_argument(
         "--profile", action="store_true", help="a last step of each arm under torch's profiler"

@@ -46,8 +46,8 @@ from agon.train.trainer import AgonTrainer
 GPU = torch.cuda.is_available()
 STEP = "step"  # what asks for one
 MEAN_SHARE = 0.4  # of the cap, as the paper's rollouts are
-# On one card three arms hold their engines side by side: caches as large as a step of a 0.5B model needs.
-CACHE_BYTES, TRL_SHARE = 8 << 30, 0.15
+# On one card four arms hold their engines side by side: caches as large as a step of a 0.5B model needs.
+CACHE_BYTES, TRL_SHARE = 6 << 30, 0.15
 
 
 @dataclass

@@ -3,9 +3,9 @@
 #
 #   cd ~/agon && source env.sh && scripts/gpu/step.sh OUT [step|ahead|passes|long|curves ...]
 #
-# step    stock TRL 2N (colocated vLLM), ours as grpo and as agon with weights from the training pass, ours as agon in
-#         padded rows with PEFT's layers; 32 problems x 16 rollouts, 512 tokens, all without checkpointing: seconds by
-#         phase, ratios, peak memory, time to the first step
+# step    stock TRL 2N (colocated vLLM), ours as grpo and as agon with weights from the training pass, ours as agon
+#         that scores in a pass of its own; 32 problems x 16 rollouts, 512 tokens, all without checkpointing: seconds
+#         by phase, ratios, peak memory
 # ahead   ours as agon, each round sampled when it is due, or while the one before trains
 # passes  training only, completions of up to 512 tokens: PEFT's own layers, fused ones, lines of tokens, both
 #         policies in one line; then a step of each under torch's profiler
@@ -48,8 +48,8 @@ plain=$padded,fused_layers=false
 for name in "$@"; do
     case $name in
     step)
-        part step "${STEP_S:-450}" --engine vllm --seconds "$((${STEP_S:-450} - 60))" \
-            --methods trl "grpo:$late" "agon:$late" "agon:$plain"
+        part step "${STEP_S:-590}" --engine vllm --together --seconds "$((${STEP_S:-590} - 60))" \
+            --methods trl "grpo:$late" "agon:$late" "agon:$lines"
         ;;
     ahead)
         # Not in turns: what samples ahead would do so in the other's turn.
