@@ -13,7 +13,9 @@ prompts, drafts and finals, with as many in flight and each final after its draf
 without HTTP, or with plain requests to `vllm serve`. Reported are tokens per second of both stages and
 the time to a draft's first token. The bare engine is timed twice: with completions in one piece, which
 is the floor for tokens per second, and token by token, for the first token. Before a level is measured,
-as many requests as it has in flight are answered twice. Adapters are fresh, B with visible noise.
+as many requests as it has in flight are answered twice. Adapters are fresh, B with visible noise, and write until they
+are stopped: with `--spread 0` all requests are of one length, so that those in flight begin and end together; with 0.5
+each stage has between half and one and a half times as many tokens, as real answers differ.
 
 The engines `paced` and `paced-in-process` sample nothing: a step takes as long as one of vLLM with a 0.5B
 model on an H200, part of it as Python work. They show what HTTP costs beside a fast engine where there is
@@ -145,13 +147,13 @@ def measure(arguments: argparse.Namespace, folder: Path, out: Path, stack: ExitS
     url = f"http://127.0.0.1:{bound.getsockname()[1]}"
     measured: dict[str, Any] = {"facts": facts(arguments), "levels": {}}
     problems = Problems(arguments)
-    for level in arguments.levels:
+    for level, spread in ((level, spread) for spread in arguments.spread for level in arguments.levels):
         # At every size something runs for the first time: kernels are compiled for it, and the first arm would pay.
-        ask(url, [chat(problems.next(), arguments) for _ in range(2 * level)], level)
+        ask(url, [chat(problems, arguments, spread) for _ in range(2 * level)], level)
         arms: dict[str, list[Timing]] = {"cascade": [], "bare": [], "bare, streamed": []}
         for _ in range(arguments.repeats):
             recorder.requests.clear()
-            chains = [chat(problems.next(), arguments) for _ in range(requests_at(level, arguments))]
+            chains = [chat(problems, arguments, spread) for _ in range(requests_at(level, arguments))]
             arms["cascade"].append(ask(url, chains, level))
             recorded = recorder.pairs()
             if address:
@@ -163,8 +165,9 @@ def measure(arguments: argparse.Namespace, folder: Path, out: Path, stack: ExitS
                 arms["bare, streamed"].append(bare(engine, recorded, level, whole=False))
         rows: dict[str, Any] = {"requests": requests_at(level, arguments)}
         rows |= {name: figures(timings) for name, timings in arms.items()}
-        measured["levels"][str(level)] = rows
-        print(level, json.dumps(rows), flush=True)
+        name = f"{level}, spread {spread:g}" if spread else str(level)
+        measured["levels"][name] = rows
+        print(name, json.dumps(rows), flush=True)
         (out / "serve.json").write_text(json.dumps(measured, indent=2) + "\n")
     server.should_exit = True
     thread.join(30)
@@ -172,8 +175,8 @@ def measure(arguments: argparse.Namespace, folder: Path, out: Path, stack: ExitS
     return measured
 
 
-# A step of vLLM 0.26 with a 0.5B model on an H200, fitted to docs/results/serve-h200.json (bare: 3.1, 2.9, 3.4
-# and 6.9 ms at 1, 8, 64 and 256 rows; first tokens after 11 to 61 ms).
+# A step of vLLM 0.26 with a 0.5B model on an H200, fitted to the bare engine there (3.1, 2.9, 3.4 and 6.9 ms at 1, 8,
+# 64 and 256 rows; first tokens after 11 to 61 ms).
 STEP_S, STEP_ROW_S, SHORTEST_STEP_S = 2.2e-3, 18e-6, 2.9e-3
 PREFILL_S = 8e-3  # what a step with new prompts takes beside
 # How much of it is Python work, which holds the interpreter lock: in the scheduler, and for the output of a row.
@@ -387,11 +390,11 @@ def bare(engine: Any, chains: Sequence[tuple[Any, ...]], in_flight: int, whole: 
     return timing
 
 
-def chat(problem: str, arguments: argparse.Namespace) -> Chain:
+def chat(problems: "Problems", arguments: argparse.Namespace, spread: float) -> Chain:
     body = {
         "model": "agon-ab",
-        "messages": [{"role": "user", "content": problem}],
-        "max_tokens": arguments.tokens,
+        "messages": [{"role": "user", "content": problems.next()}],
+        "max_tokens": problems.length(arguments.tokens, spread),
         "stream": True,
         "stream_options": {"include_usage": True},
     }
@@ -545,6 +548,9 @@ class Problems:
     def next(self) -> str:
         return self._layout.format(*(self._random.randint(10, 99) for _ in range(self._layout.count("{}"))))
 
+    def length(self, tokens: int, spread: float) -> int:
+        return max(1, round(tokens * (1 + spread * self._random.uniform(-1, 1))))
+
 
 def requests_at(level: int, arguments: argparse.Namespace) -> int:
     return max(level, round(LEVELS.get(level, 2 * level) * arguments.scale))
@@ -630,6 +636,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1.0, help="so many times the usual requests")
     parser.add_argument("--repeats", type=int, default=1, help="of every arm; medians are reported")
     parser.add_argument("--tokens", type=int, help="longest completion of a stage (64 embedded, else 192)")
+    parser.add_argument(
+        "--spread", type=float, nargs="+", default=[0.0], help="how much lengths differ, one after the other"
+    )
     parser.add_argument("--rows", type=int, default=256, help="rows that transformers samples at once")
     parser.add_argument("--cache-gb", type=float, default=16.0, help="vLLM's cache on a GPU")
     parser.add_argument(

@@ -39,7 +39,7 @@ def shifted(logprobs: Sequence[float]) -> tuple[float, ...]:
     return tuple(value + 0.4 * math.sin(3 * number) for number, value in enumerate(logprobs))
 
 
-def made(folder: Path, late: bool, **options: Any) -> AgonTrainer:
+def made(folder: Path, late: bool | None, **options: Any) -> AgonTrainer:
     chosen = {"max_logprob_gap": 1.0, "vllm_importance_sampling_clip_max": 1.2, **options}
     return copy_trainer(folder, sampler=OtherKernels(), score_in_training=late, **chosen)
 
@@ -155,3 +155,10 @@ def test_a_sampler_that_is_far_off_is_refused_before_anything_is_learned(
 def test_what_it_does_not_go_with_is_one_sentence(tmp_path: Path, options: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         config(tmp_path, score_in_training=True, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "late"), [({}, True), ({"num_iterations": 2}, False), ({"method": "coop-pooled"}, False)]
+)
+def test_unset_it_is_on_wherever_it_goes(tmp_path: Path, options: dict[str, Any], late: bool) -> None:
+    assert made(tmp_path, None, **options)._weighs_late is late

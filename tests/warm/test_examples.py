@@ -53,7 +53,9 @@ def test_a_summary_is_accepted_if_it_says_something_and_not_the_answer(summary: 
 
 
 def test_lines_with_the_answer_are_left_out_of_what_stands_for_a_summary() -> None:
-    assert plain_lines(solution(), "7") == "There are 3 * 4 = 12 apples.\nShe eats 5 of them."
+    assert plain_lines(solution(), "7") == "There are 3 * 4 = 12 apples."
+    without = solution("There are twelve apples.\nShe eats 5 of them.\n\\boxed{7}")
+    assert plain_lines(without, "7") == "There are twelve apples.\nShe eats 5 of them."
 
 
 def test_a_completion_speaks_the_dialect_and_shows_no_answer() -> None:

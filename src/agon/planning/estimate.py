@@ -16,9 +16,9 @@ GIB = 1 << 30
 TILE_TOKENS, TILE_WORDS = 4096, 32_768
 # A pair of positions in the mask of padded rows: as booleans, in bfloat16, and a copy while a layer runs.
 MASK_BYTES = 5
-# A pass over lines of 32,768 tokens of Qwen2.5-0.5B on an H200, without checkpointing, took 1.2 times the bytes that
-# the formula has for as many padded ones (docs/results/passes-h200.jsonl). Shared keys are copied for each row.
-LINE = 1.2
+# A pass over lines of 32,768 tokens of Qwen2.5-0.5B on an H200, without checkpointing and with fused layers, took 0.8
+# times the bytes that the formula has for as many padded ones (docs/results/step-h200.jsonl).
+LINE = 0.8
 # Of the paper's untrained rollouts the mean is 6.1k tokens under a cap of 15k.
 MEAN_SHARE = 0.4
 # What real runs reach of a GPU's peak: the matrix products of training, its attention (over padded rows, whose

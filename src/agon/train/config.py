@@ -166,11 +166,11 @@ class AgonConfig(GRPOConfig):
             "are trained on, which importance sampling corrects."
         },
     )
-    score_in_training: bool = field(
-        default=False,
+    score_in_training: bool | None = field(
+        default=None,
         metadata={
-            "help": "Take importance weights from the training pass instead of a forward of their own. For rounds that "
-            "feed one optimizer step; the weights are the same but for rounding."
+            "help": "Take importance weights from the training pass instead of a forward of their own; if unset, "
+            "wherever a round feeds one optimizer step. The weights are the same but for rounding."
         },
     )
     fused_layers: bool | None = field(

@@ -18,11 +18,12 @@ from trl import GRPOTrainer
 from agon.train.config import AgonConfig
 from agon.train.importance import SUMS, figures_of, importance_weights, sums_of
 from agon.train.logprob_gap import SamplerWatch
+from agon.train.option_combinations import late_refusals
 from agon.train.streams import Batch, Stream, loss_mask
 
 
 class LateWeightTrainer(GRPOTrainer):
-    """Weighs rollouts in the training pass, if `score_in_training` is on."""
+    """Weighs rollouts in the training pass, unless `score_in_training` is off or does not fit the run."""
 
     args: AgonConfig
     _sampler: SamplerWatch
@@ -32,7 +33,10 @@ class LateWeightTrainer(GRPOTrainer):
 
     @property
     def _weighs_late(self) -> bool:
-        return self.args.score_in_training and self.use_vllm and self.args.vllm_importance_sampling_correction
+        chosen = self.args.score_in_training
+        if chosen is None:
+            chosen = not any(late_refusals({**vars(self.args), "score_in_training": True}))
+        return chosen and self.use_vllm and self.args.vllm_importance_sampling_correction
 
     @contextmanager
     def _without_weights(self) -> Iterator[None]:

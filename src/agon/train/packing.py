@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from agon.policies.attention import States, without_masks
 
@@ -232,10 +232,8 @@ def _one_kernel(
     groups = int(getattr(module, "num_key_value_groups", 1))
     query, key, value = states
     options: dict[str, Any] = {"scale": scaling, "window_size": (-1, 0)}
-    if "enable_gqa" in signature(attend).parameters:
+    if "enable_gqa" in signature(attend).parameters:  # before, heads may share keys unasked
         options["enable_gqa"] = groups > 1
-    else:  # older torch
-        key, value = repeat_kv(key, groups), repeat_kv(value, groups)
     queries, keys, values = (part[0].transpose(0, 1).to(dtype) for part in (query, key, value))
     ends = [
         torch.tensor([0, *accumulate(lengths)], dtype=torch.int32, device=query.device)

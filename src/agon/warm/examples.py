@@ -28,7 +28,7 @@ SUMMARISE = {
 }
 SUMMARY_TOKENS = 160
 LONGEST_SUMMARY = 800  # characters
-MOST_LINES = 6
+MOST_LINES, LONGEST_LINES = 3, 300  # of a solution that stand for a summary, and their characters
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,19 @@ def accepted(summary: str, solution: Solution, answer: str) -> bool:
 
 
 def plain_lines(solution: Solution, answer: str) -> str:
-    """Lines of the solution that do not say the answer: what stands for a summary where there is none."""
+    """Lines of the solution that do not say the answer: what stands for a summary where there is none.
+
+    Those that compute something, if there are any, and only a few: they are read beside the whole reasoning, and a
+    model that is taught to repeat most of it runs out of tokens before its answer.
+    """
     blocks = [solution.text[block.start : block.end] for block in fences(solution.text)]
     text = solution.text
     for block in blocks:
         text = text.replace(block, "")
     lines = [line.strip() for line in text.splitlines() if line.strip() and "<" not in line]
     fine = [line for line in lines if not any(boxes(line)) and not _tells(line, solution.problem, answer)]
-    return "\n".join(fine[:MOST_LINES])[:LONGEST_SUMMARY].strip()
+    chosen = [line for line in fine if "=" in line] or fine
+    return "\n".join(chosen[:MOST_LINES])[:LONGEST_LINES].strip()
 
 
 def _tells(text: str, problem: Problem, answer: str) -> bool:
