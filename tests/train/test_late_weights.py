@@ -92,8 +92,11 @@ def steps(ours: AgonTrainer) -> list[dict[str, float]]:
     return [line for line in ours.run.read_metrics() if "loss" in line]
 
 
-def test_the_figures_of_the_correction_are_the_same(tmp_path: Path) -> None:
-    scored, late = (steps(made(tmp_path / str(late), late, max_steps=2)) for late in (False, True))
+@pytest.mark.parametrize("ahead", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
+def test_the_figures_of_the_correction_are_the_same(tmp_path: Path, ahead: bool) -> None:
+    scored, late = (
+        steps(made(tmp_path / str(late), late, max_steps=2, sample_ahead=ahead)) for late in (False, True)
+    )
     assert len(scored) == len(late) == 2
     for before, after in zip(scored, late, strict=True):
         for stream in ("draft", "challenge"):

@@ -80,7 +80,7 @@ def test_on_policy_ratios_are_one_by_definition(
         return whole(self, model, inputs)
 
     monkeypatch.setattr(AgonTrainer, "_compute_loss", watched)
-    ours = copy_trainer(tmp_path, max_steps=2, num_iterations=iterations)
+    ours = copy_trainer(tmp_path, max_steps=2, num_iterations=iterations, score_in_training=False)
     ours.train()
     ours.close()
     assert seen
@@ -89,7 +89,7 @@ def test_on_policy_ratios_are_one_by_definition(
 
 
 def test_dropped_groups_are_not_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = copy_trainer(tmp_path, max_steps=1)
+    ours = copy_trainer(tmp_path, max_steps=1, score_in_training=False)
     scored: list[int] = []
     kept: list[int] = []
     logps_of_rows = AgonTrainer._logps_of_rows
