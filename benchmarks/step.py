@@ -111,6 +111,10 @@ def measure(arguments: argparse.Namespace, model: str, folder: Path, facts: Mapp
             file.flush()
             print(json.dumps(values), flush=True)
 
+        def drop(arm: Arm, error: RuntimeError) -> None:  # the others are still worth measuring
+            keep({"arm": arm.name, "failed": str(error)})
+            arms.remove(arm)
+
         try:
             # One after another, since engines measure what memory is free; or the first, then all others at once.
             first, others = arguments.methods[:1], arguments.methods[1:]
@@ -124,15 +128,13 @@ def measure(arguments: argparse.Namespace, model: str, folder: Path, facts: Mapp
                     try:
                         arm.answer()
                         ready[arm] = time.perf_counter() - began
-                    except RuntimeError as error:  # the others are still worth measuring
-                        keep({"arm": arm.name, "failed": str(error)})
-                        arms.remove(arm)
+                    except RuntimeError as error:
+                        drop(arm, error)
                 for arm, seconds in ready.items():
                     try:
                         step = arm.step()
                     except RuntimeError as error:
-                        keep({"arm": arm.name, "failed": str(error)})
-                        arms.remove(arm)
+                        drop(arm, error)
                         continue
                     taken = seconds + step["wall"] if len(batch) == 1 else 0.0
                     keep({"arm": arm.name, "first_step": taken, "ready": seconds, **step})
@@ -143,8 +145,7 @@ def measure(arguments: argparse.Namespace, model: str, folder: Path, facts: Mapp
                     try:
                         keep({"arm": arm.name, **arm.step()})
                     except RuntimeError as error:
-                        keep({"arm": arm.name, "failed": str(error)})
-                        arms.remove(arm)
+                        drop(arm, error)
             for arm in arms if arguments.profile else ():
                 arm.step(arguments.out.resolve() / f"{arm.folder}.profile.txt")
         finally:

@@ -41,7 +41,7 @@ part() { # NAME LIMIT, then the words of step.py
 }
 
 lines=micro_batch_tokens=${TOKENS:-32768} # which several arms on one card must not choose for themselves
-late=$lines,score_in_training=true
+before=$lines,score_in_training=false # weights from a forward of their own
 padded=padding_free=false
 plain=$padded,fused_layers=false
 [ $# -gt 0 ] || set -- step long
@@ -49,12 +49,12 @@ for name in "$@"; do
     case $name in
     step)
         part step "${STEP_S:-590}" --engine vllm --together --seconds "$((${STEP_S:-590} - 60))" \
-            --methods trl "grpo:$late" "agon:$late" "agon:$lines"
+            --methods trl "grpo:$lines" "agon:$lines" "agon:$before"
         ;;
     ahead)
         # Not in turns: what samples ahead would do so in the other's turn.
         for ahead in false true; do
-            part "ahead-$ahead" "${AHEAD_S:-160}" --engine vllm --methods "agon:$late,sample_ahead=$ahead"
+            part "ahead-$ahead" "${AHEAD_S:-160}" --engine vllm --methods "agon:$lines,sample_ahead=$ahead"
         done
         ;;
     passes)

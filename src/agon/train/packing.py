@@ -232,7 +232,7 @@ def _one_kernel(
     groups = int(getattr(module, "num_key_value_groups", 1))
     query, key, value = states
     options: dict[str, Any] = {"scale": scaling, "window_size": (-1, 0)}
-    if "enable_gqa" in signature(attend).parameters:  # before, heads may share keys unasked
+    if "enable_gqa" in signature(attend).parameters:  # torch 2.11 does it unasked
         options["enable_gqa"] = groups > 1
     queries, keys, values = (part[0].transpose(0, 1).to(dtype) for part in (query, key, value))
     ends = [
