@@ -58,6 +58,20 @@ def test_lines_with_the_answer_are_left_out_of_what_stands_for_a_summary() -> No
     assert plain_lines(without, "7") == "There are twelve apples.\nShe eats 5 of them."
 
 
+def test_only_as_many_lines_stand_for_a_summary_as_are_short_together() -> None:
+    lines = [f"{'a' * 90} {number} = {number}" for number in (11, 12, 13)]
+    assert plain_lines(solution("\n".join([*lines, "\\boxed{7}"])), "7") == "\n".join(lines[:2])
+    long = "b" * 300 + " = 1"
+    assert plain_lines(solution(f"{long}\n\\boxed{{7}}"), "7") == long
+
+
+def test_a_solution_that_leaves_no_room_for_a_summary_is_not_taught() -> None:
+    long = Solution(GAMES, 0, TEXT, correct=True, usable=True, short=False)
+    examples, counts = build([long, solution(number=1)], {}, "boxed", "think", False, per_problem=2)
+    assert (counts["lines"], counts["challenges"]) == (1, 1)
+    assert [each.shown for each in examples] == [None, plain_lines(long, "7")]
+
+
 def test_a_completion_speaks_the_dialect_and_shows_no_answer() -> None:
     text = completion(solution(), "Count, then take away.", "7", THINK, prefilled=False)
     assert text is not None

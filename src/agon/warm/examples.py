@@ -28,7 +28,8 @@ SUMMARISE = {
 }
 SUMMARY_TOKENS = 160
 LONGEST_SUMMARY = 800  # characters
-MOST_LINES, LONGEST_LINES = 3, 300  # of a solution that stand for a summary, and their characters
+MOST_LINES, LONGEST_LINES = 3, 200  # of a solution that stand for a summary, and their characters
+ROOM = 2 / 3  # of a completion's tokens that a taught solution may take: a summary and the answer follow it
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,15 @@ class Solution:
     text: str
     correct: bool
     usable: bool  # well formed and not cut off
+    short: bool = True  # leaves room for a summary and the answer
 
     @property
     def key(self) -> str:
         return f"{self.problem.id}/{self.number}"
+
+    @property
+    def teachable(self) -> bool:
+        return self.correct and self.usable and self.short
 
 
 @dataclass(frozen=True)
@@ -104,8 +110,10 @@ def plain_lines(solution: Solution, answer: str) -> str:
         text = text.replace(block, "")
     lines = [line.strip() for line in text.splitlines() if line.strip() and "<" not in line]
     fine = [line for line in lines if not any(boxes(line)) and not _tells(line, solution.problem, answer)]
-    chosen = [line for line in fine if "=" in line] or fine
-    return "\n".join(chosen[:MOST_LINES])[:LONGEST_LINES].strip()
+    chosen = ([line for line in fine if "=" in line] or fine)[:MOST_LINES]
+    while len(chosen) > 1 and len("\n".join(chosen)) > LONGEST_LINES:
+        chosen.pop()
+    return "\n".join(chosen)[:LONGEST_SUMMARY].strip()
 
 
 def _tells(text: str, problem: Problem, answer: str) -> bool:
@@ -150,7 +158,7 @@ def build(
     for attempts in by_problem.values():
         made = 0
         for solution in attempts:
-            if made == per_problem or not (solution.correct and solution.usable):
+            if made == per_problem or not solution.teachable:
                 continue
             answer = answer_of(solution, own) or ""
             said = summaries.get(solution.key, "").strip()

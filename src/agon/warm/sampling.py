@@ -26,7 +26,7 @@ from agon.runs.files import keep_lines, whole_lines
 from agon.runs.lock import owned
 from agon.runs.samples import Sample, SampleKey
 from agon.tasks import Task
-from agon.warm.examples import SUMMARY_TOKENS, Solution, accepted, answer_of, summary_prompt
+from agon.warm.examples import ROOM, SUMMARY_TOKENS, Solution, accepted, answer_of, summary_prompt
 
 SOLUTIONS = Play("solutions", BASE, BASE, "grpo")
 ZERO_SHOT, SELF_CASCADE = CONTROLS[:2]
@@ -92,7 +92,8 @@ def solutions(loaded: LoadedTarget, part: Split, progress: Progress) -> list[Sol
         for number in range(part.samples):
             draft = played[SOLUTIONS.name, problem.id, number].drafts[0]
             usable = draft.well_formed and not draft.truncated
-            found.append(Solution(problem, number, draft.text, draft.correct, usable))
+            short = draft.length <= ROOM * part.sampling.max_tokens
+            found.append(Solution(problem, number, draft.text, draft.correct, usable, short))
     return found
 
 

@@ -170,13 +170,13 @@ def _held_out(request: WarmRequest, task: Task, name: str) -> Split:
 
 
 def _summarised(found: Sequence[Solution], per_problem: int) -> list[Solution]:
-    """The solutions whose summaries are used: right ones that become examples, and as many others to be shown."""
+    """The solutions whose summaries are used: those that become examples, and as many others to be shown."""
     chosen: list[Solution] = []
     taken: dict[tuple[str, bool], int] = {}
-    solved = {each.problem.id for each in found if each.correct}
+    taught = {each.problem.id for each in found if each.teachable}
     for each in found:
-        kind = (each.problem.id, each.correct)
-        if each.usable and each.problem.id in solved and taken.get(kind, 0) < per_problem:
+        kind = (each.problem.id, each.teachable)
+        if each.usable and each.problem.id in taught and taken.get(kind, 0) < per_problem:
             taken[kind] = taken.get(kind, 0) + 1
             chosen.append(each)
     return chosen
