@@ -334,6 +334,21 @@ def test_a_stop_does_not_wait_for_an_engine_that_hangs_but_the_next_round_does(
     assert ahead.take(planned) is None
 
 
+def test_a_thread_samples_on_the_card_of_the_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device of a single process is "cuda", without a number, and torch refuses it here."""
+    cards: list[Any] = []
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "set_device", cards.append)
+    engine: Any = HungEngine()
+    ahead: RoundAhead[int] = RoundAhead(engine, torch.device("cuda"))
+    planned = Round((), 1, ("A", "B"), 0)
+    ahead.begin(planned, lambda: None, lambda progress: 7)
+    taken = ahead.take(planned)
+    assert taken is not None
+    assert taken.what == 7
+    assert cards == [3]
+
+
 @pytest.mark.exhaustive
 def test_an_update_is_no_fault_of_the_sampler_and_a_lost_sync_is(tmp_path: Path) -> None:
     """The gap to the weights that were synced is held to the limit, not the gap to those that are trained."""

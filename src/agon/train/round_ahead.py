@@ -58,7 +58,8 @@ class RoundAhead(Generic[T]):
 
     def __init__(self, engine: Engine, device: torch.device) -> None:
         self._engine = engine
-        self._device = device
+        # By number: the device of a single process is "cuda" alone, which no thread can be set to.
+        self._card = torch.cuda.current_device() if device.type == "cuda" else None
         self._round: Round | None = None
         self._thread: threading.Thread | None = None
         self._unwanted = False  # given up, and to be forgotten as soon as nobody samples it any more
@@ -91,8 +92,8 @@ class RoundAhead(Generic[T]):
 
     def _run(self, sample: Callable[[Progress], T]) -> None:
         try:
-            if self._device.type == "cuda":
-                torch.cuda.set_device(self._device)  # a thread begins with the first card
+            if self._card is not None:
+                torch.cuda.set_device(self._card)  # a thread begins with the first card
             self._sample(sample)
         except Exception as error:
             self._error = error
