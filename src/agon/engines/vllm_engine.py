@@ -220,8 +220,13 @@ class VllmEngine:
         self._stop()
 
     def _stop(self) -> None:
+        core: Any = getattr(self._engine, "engine_core", None)
         if self._child is not None:
             self._child.shutdown()
+        elif hasattr(core, "resources"):
+            # In a process of its own, which is asked nothing any more and leaves signals to this one. Python waits for
+            # its children as it ends, possibly before vLLM hears of the end.
+            core.shutdown(timeout=0.5)
         # vLLM frees the GPU when the last reference to it is gone.
         self._child = self._engine = self._llm = None
 
