@@ -117,7 +117,7 @@ def test_what_the_demo_prints_next_works_as_printed(
     assert Path(first).is_dir()
     asked: list[str] = []
 
-    def started(what: RunArguments, config: AgonConfig, resume: bool) -> None:
+    def started(what: RunArguments, config: AgonConfig, *_: object) -> None:
         asked.append(str(config.output_dir))
         raise InputError("Not in this test.")
 

@@ -1,6 +1,7 @@
 """Training on vLLM: four steps in process, four with the model in a child process, four on two servers of which one
 dies in the middle, and four whose rounds are sampled ahead."""
 
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,14 @@ from typing import Any
 import pytest
 from transformers import PrinterCallback, TrainerCallback
 
+from agon.cli import main
+from agon.engines import vllm_engine
 from agon.engines.vllm_server import VllmServerEngine
+from agon.evaluate.load import EngineChoice, load_target
+from agon.evaluate.target import open_target
+from agon.evaluate.vllm_budget import VllmBudget
+from agon.runs.folder import Run
+from agon.runs.trust import EVERYTHING
 from agon.train.trainer import AgonTrainer
 from tests import tiny
 from tests.train.build import config
@@ -143,3 +151,32 @@ def test_a_round_that_nobody_wants_leaves_vllm_ready_for_the_next(shared_tiny: T
     ours.train()
     ours.close()
     assert {(duel.step, duel.draft.rollout.version) for duel in ours.run.duels()} == {(0, 0), (1, 1), (2, 1)}
+
+
+def test_the_engine_of_a_training_plays_its_final_evaluation(
+    shared_tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    starts: list[object] = []
+    start = vllm_engine._start
+
+    def counted(*arguments: Any) -> Any:
+        starts.append(arguments)
+        return start(*arguments)
+
+    monkeypatch.setattr(vllm_engine, "_start", counted)
+    folder = tmp_path / "run"
+    task = "gym:chain_sum,train=8,validation=4,test=4"
+    small = "--max_steps 1 --num_generations 4 --per_device_train_batch_size 4 --max_completion_length 8"
+    words = f"train --model {shared_tiny.path} --task {task} --dialect boxed --output_dir {folder} {small}"
+    words += " --engine vllm --vllm_enforce_eager true --vllm_max_model_length 1024"
+    words += " --judge_workers 1 --final_evaluation 3"
+    assert main(words.split()) == 0
+    assert len(starts) == 1
+    assert f"agon eval {folder} --engine vllm" in capsys.readouterr().out
+    played = Run(folder).evaluation("gym:chain_sum", "test").folder
+    settings, result = (json.loads((played / name).read_text()) for name in ("settings.json", "result.json"))
+    assert (settings["engine"], result["n"]) == ("vllm", 3)
+    # The weights are those that `agon eval` will find in the folder, so it may go on with these samples.
+    choice = EngineChoice("transformers", VllmBudget(8))
+    with load_target(open_target(str(folder), EVERYTHING), choice) as loaded:
+        assert loaded.fingerprints() == settings["weights"]

@@ -1,6 +1,8 @@
 """`agon warm`: a tiny base that boxes its answers learns to think first, and the folder is a plain model."""
 
 import json
+import runpy
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,18 @@ def warmed(place: Path) -> dict[str, Any]:
     assert main([*words(place), "--json"]) == 0
     result: dict[str, Any] = json.loads((place / "out" / "warm" / "warm.json").read_text())
     return result
+
+
+@pytest.mark.usefixtures("warmed")
+def test_the_model_is_merged_again_from_what_was_kept(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(place / "out" / "warm", tmp_path / "warm")
+    script = Path(__file__).parents[2] / "scripts" / "gpu" / "second_model" / "merge.py"
+    monkeypatch.setattr("sys.argv", [str(script), str(place / "base"), str(tmp_path)])
+    runpy.run_path(str(script), run_name="__main__")
+    for name in ("model.safetensors", "config.json", "chat_template.jinja"):
+        assert (tmp_path / name).read_bytes() == (place / "out" / name).read_bytes()
 
 
 def test_the_base_learns_the_form_from_its_own_solutions(warmed: dict[str, Any]) -> None:

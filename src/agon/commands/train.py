@@ -27,6 +27,7 @@ from agon.errors import InputError
 from agon.printing import console, say
 
 if TYPE_CHECKING:
+    from agon.evaluate.load import Load
     from agon.runs.folder import Run
     from agon.runs.trust import Trust
     from agon.train.launch import Ended
@@ -92,20 +93,22 @@ def run(arguments: argparse.Namespace) -> int:
     with working("loading torch"):
         quiet_loading()
         config = build_config({**asked.options, "output_dir": folder})
+
+    def at_end(ended: "Ended", load: "Load | None") -> None:
+        run = ended.run
+        _say(f"Finished. The adapters are in {run.adapters}, everything else beside them in {run.folder}.")
+        if config.final_evaluation:
+            _show_what_came_of_it(run, config.final_evaluation, asked, load)
+        _say(f"Its report as one page: agon report {run.folder}")
+
     with trust.without_network(network_wishes({**asked.options, **vars(asked.what)})):
-        ended = train(asked.what, config, resume)
+        ended = train(asked.what, config, resume, at_end)
+    if ended.finished:
+        return 0
     if not ended.main_process:
-        return 0 if ended.finished else 130
-    if not ended.finished:
-        _say_how_it_stopped(ended)
-        return ended.code
-    _say(
-        f"Finished. The adapters are in {ended.run.adapters}, everything else beside them in {ended.run.folder}."
-    )
-    if config.final_evaluation:
-        _show_what_came_of_it(ended.run, config.final_evaluation, asked)
-    _say(f"Its report as one page: agon report {ended.run.folder}")
-    return 0
+        return 130
+    _say_how_it_stopped(ended)
+    return ended.code
 
 
 def _granted(arguments: argparse.Namespace) -> "Trust":
@@ -162,30 +165,35 @@ def _say_how_it_stopped(ended: "Ended") -> None:
     _say(f"Go on with: agon train --resume {ended.run.folder}")
 
 
-def _show_what_came_of_it(run: "Run", problems: int, asked: "Request") -> None:
+def _show_what_came_of_it(run: "Run", problems: int, asked: "Request", load: "Load | None") -> None:
     """Show a conversion, evaluate the finished run, and say what to do next."""
     from agon.commands.eval import show_results
     from agon.commands.output import progress_bars
     from agon.evaluate.evaluate import EvaluationRequest, evaluate
+    from agon.evaluate.load import load_target
     from agon.reports.conversion import show_conversion
 
     show_conversion(run, console())
     with progress_bars() as watch:
         # What this command has just trained with, it may evaluate with.
-        request = EvaluationRequest(limit=problems, trust_run_code=True)
-        results = evaluate(str(run.folder), request, watch)
+        engine = "transformers" if load is None else "vllm"
+        request = EvaluationRequest(limit=problems, engine=engine, trust_run_code=True)
+        results = evaluate(str(run.folder), request, watch, load or load_target)
     show_results(results)
-    say("\n".join(_next_commands(run, asked)))
+    say("\n".join(_next_commands(run, asked, engine)))
 
 
-def _next_commands(run: "Run", asked: "Request") -> Iterable[str]:
+def _next_commands(run: "Run", asked: "Request", engine: str) -> Iterable[str]:
     """Commands that work as printed, one after another."""
     from agon.embedded import EMBEDDED
     from agon.train.launch import name_folder
 
     other = "coop" if asked.options.get("method") == "grpo" else "grpo"
     yield "\nWhat next:"
-    yield f"  agon eval {run.folder}\n      the same on all test problems"
+    same = (
+        "" if engine == "transformers" else f" --engine {engine}"
+    )  # samples of another are not mixed with these
+    yield f"  agon eval {run.folder}{same}\n      the same on all test problems"
     if asked.what.model == EMBEDDED and "output_dir" not in asked.options:
         second = name_folder(asked.what, {**asked.options, "method": other, "output_dir": None})
         yield f"  agon train --method {other}\n      another method, on the same budget"

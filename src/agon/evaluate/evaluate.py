@@ -17,7 +17,7 @@ from agon.engines.context_length import refuse_long_prompts
 from agon.engines.protocol import Sampling
 from agon.errors import InputError
 from agon.evaluate.arms import Arm, arms_for, directions
-from agon.evaluate.load import EngineChoice, LoadedTarget, load_target
+from agon.evaluate.load import EngineChoice, Load, LoadedTarget, load_target
 from agon.evaluate.metrics import Figures
 from agon.evaluate.request import EvaluationRequest
 from agon.evaluate.split_evaluation import Progress, Settings, SplitEvaluation, choose, first
@@ -64,7 +64,9 @@ class Headline:
     chosen_on: str
 
 
-def evaluate(where: str, request: EvaluationRequest, watch: Watch = unwatched) -> list[Figures]:
+def evaluate(
+    where: str, request: EvaluationRequest, watch: Watch = unwatched, load: Load = load_target
+) -> list[Figures]:
     """Evaluate a run's folder or a model on every task of a request; one result for each."""
     request.check()
     target = open_target(where, Trust(where, request.trust_run_code, request.named, EVALUATED_PARTS))
@@ -97,7 +99,7 @@ def evaluate(where: str, request: EvaluationRequest, watch: Watch = unwatched) -
     with ExitStack() as alone:
         for task in tasks:  # two evaluations of one run may go on at once, but not two of the same
             alone.enter_context(owned(_folder(target, task, plan.split, plan).folder, "evaluation"))
-        loaded = alone.enter_context(load_target(target, choice))
+        loaded = alone.enter_context(load(target, choice))
         for task in tasks:
             problems = first(task, plan.split, plan.limit).problems(plan.split)
             refuse_long_prompts(loaded.chat, problems, loaded.pair.model.config)

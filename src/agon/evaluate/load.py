@@ -1,8 +1,8 @@
 """From a target to something that can play: base, adapters, chat and engine, loaded once for all tasks."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +63,10 @@ class LoadedTarget:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+# `load_target`, or what stands for it where an engine runs already.
+Load = Callable[[Target, EngineChoice], AbstractContextManager[LoadedTarget]]
+
+
 @contextmanager
 def load_target(target: Target, choice: EngineChoice) -> Iterator[LoadedTarget]:
     """Load the base and the adapters, and close the engine in the end."""
@@ -83,12 +87,26 @@ def load_target(target: Target, choice: EngineChoice) -> Iterator[LoadedTarget]:
     with target.trust.without_network(model_network(target.model)):
         engine = build_engine(choice.name, pair, chat, model_path(target.model), options)
     try:
-        for policy in target.policies:
-            engine.sync(policy, 0)
-        batch = STREAMED_TURNS if engine.capabilities.streams else choice.rows
-        yield LoadedTarget(target, pair, chat, engine, batch)
+        yield _synced(target, pair, chat, engine, choice)
     finally:
         engine.close()
+
+
+def playing_on(engine: Engine, pair: Pair, chat: Chat) -> Load:
+    """Loads nothing: the engine of a training that has ended plays, and stays open."""
+
+    @contextmanager
+    def load(target: Target, choice: EngineChoice) -> Iterator[LoadedTarget]:
+        yield _synced(target, pair, chat, engine, choice)
+
+    return load
+
+
+def _synced(target: Target, pair: Pair, chat: Chat, engine: Engine, choice: EngineChoice) -> LoadedTarget:
+    for policy in target.policies:
+        engine.sync(policy, target.versions[policy])
+    batch = STREAMED_TURNS if engine.capabilities.streams else choice.rows
+    return LoadedTarget(target, pair, chat, engine, batch)
 
 
 def _engine_options(

@@ -3,8 +3,8 @@
 `name_folder` and `saved_run` need no torch, so that a command can answer before it is loaded.
 """
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from agon.train.processes import Launched, refuse_other_number
 from agon.train.recipes import Request, RunArguments, read_saved
 
 if TYPE_CHECKING:
+    from agon.evaluate.load import Load
     from agon.train.config import AgonConfig
     from agon.train.stopping import StopRunError
 
@@ -43,8 +44,17 @@ class Ended:
         return self.step >= self.max_steps and not self.at_once and not self.reason
 
 
-def train(what: RunArguments, config: "AgonConfig", resume: bool = False) -> Ended:
-    """Train until the run is finished or interrupted."""
+def train(
+    what: RunArguments,
+    config: "AgonConfig",
+    resume: bool = False,
+    at_end: "Callable[[Ended, Load | None], None]" = lambda ended, load: None,
+) -> Ended:
+    """Train until the run is finished or interrupted.
+
+    `at_end` is called in the main process of a run that is finished. Its second argument stands for `load_target` in
+    an evaluation: where vLLM runs in this process, it is not started again for it.
+    """
     from transformers import PrinterCallback
 
     from agon.train.live import LiveView
@@ -54,30 +64,48 @@ def train(what: RunArguments, config: "AgonConfig", resume: bool = False) -> End
     refuse_unusable(what.model, config)
     # One owner before the model is loaded; the other processes of the same training have the main one's.
     alone = owned(Path(config.output_dir)) if config.process_index == 0 else nullcontext()
-    with nothing_left(Path(config.output_dir)), alone, LiveView() as view:
-        trainer = AgonTrainer(model=what.model, task=what.task, args=config, callbacks=[view])
-        try:
+    with nothing_left(Path(config.output_dir)), alone, ExitStack() as open_parts:
+        with LiveView() as view:
+            trainer = AgonTrainer(model=what.model, task=what.task, args=config, callbacks=[view])
+            open_parts.callback(trainer.close)
             refuse_too_few_problems(trainer.task.name, trainer.problems, config)
             trainer.remove_callback(PrinterCallback)
             trainer.on_sampling = view.sampling
             trainer.on_warning = view.warn
             at_once, stop = _train(trainer, resume)
-        finally:
-            trainer.close()
+        ended = _ended(trainer, at_once, stop)
+        load = _on_its_engine(trainer) if ended.finished else None
+        if load is not None:
+            at_end(ended, load)
     leave_group()
-    state = trainer.state
+    if load is None and ended.finished and ended.main_process:
+        at_end(ended, None)
+    return ended
+
+
+def _ended(trainer: Any, at_once: bool, stop: "StopRunError | None") -> Ended:
     code = 130 if stop is None else stop.code
     if trainer.stops.requested and not at_once:
         code = 128 + trainer.stops.requested
     return Ended(
         run=trainer.run,
-        step=state.global_step,
-        max_steps=state.max_steps,
+        step=trainer.state.global_step,
+        max_steps=trainer.state.max_steps,
         main_process=trainer.is_world_process_zero(),
         at_once=at_once,
         reason=str(stop) if stop else "",
         code=code,
     )
+
+
+def _on_its_engine(trainer: Any) -> "Load | None":
+    """How to evaluate on the engine of a training; None where there is none, or others train beside it."""
+    from agon.evaluate.load import playing_on
+
+    if trainer.engine.capabilities.name != "vllm" or trainer.accelerator.num_processes > 1:
+        return None
+    trainer.engine.wake()
+    return playing_on(trainer.engine, trainer.pair, trainer.chat)
 
 
 def leave_group() -> None:
