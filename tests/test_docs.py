@@ -149,3 +149,15 @@ def test_the_plan_of_the_second_model_shows_the_power_that_its_script_prints(
     rows = [line for line in lines if line.startswith(("| ", "by problems"))]
     assert len(rows) == 9
     assert [row for row in rows if row not in shown] == []
+
+
+@pytest.mark.exhaustive  # half a minute: wrong answers are compared by the math judge
+def test_the_map_of_the_second_model_shows_what_its_script_prints(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", ["second_model_map.py"])
+    runpy.run_path(str(ROOT / "scripts" / "second_model_map.py"))["main"]()
+    printed = capsys.readouterr().out
+    assert printed.count("| grpo |") == 3
+    assert printed.strip() in (ROOT / "docs" / "second-model.md").read_text("utf-8")
