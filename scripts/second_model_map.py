@@ -101,7 +101,7 @@ def worth(name: str, runs: dict[str, list[Measured]]) -> Table:
     alone = side(runs["grpo"])
     majority = np.concatenate([run.arms["majority"].correct for run in runs["grpo"]], axis=1)
     either = fmean(run.headline.result["arms"]["majority"]["either"] for run in runs["grpo"])
-    rows = [
+    rows: list[tuple[str, ...]] = [
         ("grpo", str(len(runs["grpo"])), percent(float(alone.mean())), "", "", "", "", tokens(runs["grpo"]))
     ]
     for method in (method for method in METHODS if method in runs):
