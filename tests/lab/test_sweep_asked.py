@@ -13,13 +13,13 @@ import yaml
 from agon.cli import main
 from agon.commands.eval import add_arguments
 from agon.errors import InputError
-from agon.lab.sweep import local
+from agon.lab.sweep import cell_run, local
 from agon.lab.sweep.asked import read_sweep
 from agon.lab.sweep.cells import expand, options_of
 from agon.lab.sweep.launch import Plan, plan, write_plan
 from agon.lab.sweep.local import _least_used, devices, run_here
 from agon.lab.sweep.parity import budget
-from agon.lab.sweep.processes import last_sentence
+from agon.lab.sweep.processes import Order, last_sentence
 from agon.lab.sweep.progress import Row, duration, row_of, seconds_left
 from agon.lab.sweep.stages import CellJob, job_for, words_for
 from agon.planning.card_fit import SHARED_BY
@@ -340,6 +340,57 @@ def granted(here: Path, saved: dict[str, Any], **job: Any) -> list[str]:
     assert words[:3] == ["train", "--resume", str(here / "agon-s0")]
     assert words_for(made, "test", ("eval", "x"))[:2] == ["eval", "x"]
     return words[3:]
+
+
+def test_a_training_is_told_what_its_engine_may_evaluate(here: Path) -> None:
+    cell = Cell("agon-s0", "g", "agon", 0, {"method": "agon", "seed": 0})
+    train, test = ("train", "r.yaml"), ("eval", "agon-s0", "--split", "test", "--engine", "vllm")
+    made = CellJob(str(here), cell, (("train", train), ("test", test)))
+    told = ["--stages", json.dumps([["test", list(test)]])]
+    assert words_for(made, "train", train) == [*train, *told]
+    Run(here / "agon-s0").write_config({"model": "m"})
+    assert words_for(made, "train", train) == ["train", "--resume", str(here / "agon-s0"), *told]
+    slow = CellJob(str(here), cell, (("train", train), ("test", ("eval", "agon-s0"))))
+    assert "--stages" not in words_for(slow, "train", train)
+
+
+class Finished:
+    """A process that has done its work."""
+
+    pid = 0
+
+    def poll(self) -> int:
+        return 0
+
+    def send_signal(self, sig: int, /) -> None: ...
+
+
+def test_a_stage_that_the_training_has_evaluated_is_not_started_and_has_its_own_time(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = Cell("agon-s0", "g", "agon", 0, {"method": "agon", "seed": 0})
+    words = ("eval", "agon-s0", "--engine", "vllm")
+    made = CellJob(str(here), cell, (("train", ("train", "r.yaml")), ("validation", words), ("test", words)))
+    started: list[str] = []
+
+    def start(order: Order) -> Finished:
+        started.append(order.words[0])
+        if order.words[0] == "train":
+            made.run.write_config({"model": "m"})
+            made.run.write_times({"validation": 3.0})
+        return Finished()
+
+    clock = iter(range(0, 1000, 5))
+    monkeypatch.setattr(cell_run.time, "time", lambda: next(clock))
+    monkeypatch.setattr(cell_run, "starting", [start])
+    cell_at_work = cell_run.CellRun(made)
+    while (ended := cell_at_work.step()) is None:
+        pass
+    assert ended.state == DONE, ended.error
+    assert started == ["train", "eval"]
+    times = made.run.read_times()
+    assert times["validation"] == 3.0
+    assert times["train"] == times["test"] - 3.0  # the clock moves alike for both
 
 
 def test_a_resumed_cell_is_granted_what_was_typed_and_nothing_else(here: Path) -> None:

@@ -170,8 +170,12 @@ def test_the_engine_of_a_training_plays_its_final_evaluation(
     words = f"train --model {shared_tiny.path} --task {task} --dialect boxed --output_dir {folder} {small}"
     words += " --engine vllm --vllm_enforce_eager true --vllm_max_model_length 1024"
     words += " --judge_workers 1 --final_evaluation 3"
-    assert main(words.split()) == 0
+    asked = f"eval {folder} --split validation --limit 2 --no-controls --engine vllm".split()
+    lost = f"eval {folder} --task none-of-this-name --engine vllm".split()
+    stages = [["validation", asked], ["lost", lost]]
+    assert main([*words.split(), "--stages", json.dumps(stages)]) == 0
     assert len(starts) == 1
+    assert list(Run(folder).read_times()) == ["validation"]  # a sweep does the rest
     assert f"agon eval {folder} --engine vllm" in capsys.readouterr().out
     played = Run(folder).evaluation("gym:chain_sum", "test").folder
     settings, result = (json.loads((played / name).read_text()) for name in ("settings.json", "result.json"))

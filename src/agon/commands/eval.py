@@ -106,10 +106,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_formats(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def request_of(arguments: argparse.Namespace) -> EvaluationRequest:
+    """What the words of this command ask for."""
     given = vars(arguments)
     asked = {name: value for name, value in given.items() if name not in ("target", "task", "form")}
-    request = EvaluationRequest(tasks=arguments.task, **asked)
+    return EvaluationRequest(tasks=arguments.task, **asked)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    request = request_of(arguments)
     request.check()
     try:
         with working(f"reading {arguments.target}"):

@@ -15,10 +15,13 @@ and SIGUSR1 save and say how to go on. Exit codes: 0 finished, 2 wrong input,
 """
 
 import argparse
+import json
 import os
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with an interrupted run")
     add_trust(parser)
+    # What a sweep runs next, in case that the engine of this training can do it: names and words of `agon eval`.
+    parser.add_argument("--stages", type=json.loads, default=[], help=argparse.SUPPRESS)
 
 
 def epilog() -> str:
@@ -99,6 +104,8 @@ def run(arguments: argparse.Namespace) -> int:
         _say(f"Finished. The adapters are in {run.adapters}, everything else beside them in {run.folder}.")
         if config.final_evaluation:
             _show_what_came_of_it(run, config.final_evaluation, asked, load)
+        if load is not None:
+            _play_stages(run, arguments.stages, load)
         _say(f"Its report as one page: agon report {run.folder}")
 
     with trust.without_network(network_wishes({**asked.options, **vars(asked.what)})):
@@ -181,6 +188,27 @@ def _show_what_came_of_it(run: "Run", problems: int, asked: "Request", load: "Lo
         results = evaluate(str(run.folder), request, watch, load or load_target)
     show_results(results)
     say("\n".join(_next_commands(run, asked, engine)))
+
+
+def _play_stages(run: "Run", stages: Iterable[tuple[str, Sequence[str]]], load: "Load") -> None:
+    """Evaluations of a sweep on the engine of this training; one that fails, and those after it, are left to it."""
+    from agon.commands import eval as evaluation
+    from agon.commands.output import progress_bars
+    from agon.evaluate.evaluate import evaluate
+
+    for stage, (_, *words) in stages:
+        began = time.monotonic()
+        parser = argparse.ArgumentParser()
+        evaluation.add_arguments(parser)
+        arguments = parser.parse_args(words)
+        try:
+            with progress_bars() as watch:
+                request = replace(evaluation.request_of(arguments), trust_run_code=True)
+                evaluate(arguments.target, request, watch, load)
+        except Exception as error:
+            _say(f"The {stage} evaluation failed on the engine of the training ({error}): it starts its own.")
+            return
+        run.write_times({**run.read_times(), stage: round(time.monotonic() - began, 1)})
 
 
 def _next_commands(run: "Run", asked: "Request", engine: str) -> Iterable[str]:

@@ -31,7 +31,7 @@ class CellRun:
         self._environment = {**THREADS, **os.environ, **(environment or {})}
         self._child: Child | None = None
         self._stage = ""
-        self._words: tuple[str, ...] = ()
+        self._known: set[str] = set()  # stages that were finished when this one began
         self._began = time.time()
         self._log_start = 0
         self._stopping = False
@@ -94,6 +94,7 @@ class CellRun:
         if not left:
             return self._close(CellState(DONE))
         stage, words = left[0]
+        self._known = set(times)
         if self._stopping:
             return self._close(replace(self._state, state=WAITING, since=0.0))
         if stage != self._stage:
@@ -132,7 +133,10 @@ class CellRun:
         job, run = self.job, self.job.run
         spent = self._state.spent + time.time() - self._began
         if code == 0:
-            run.write_times({**run.read_times(), self._stage: round(spent, 1)})
+            times = run.read_times()
+            # What a training has evaluated by itself has its own time.
+            own = spent - sum(seconds for stage, seconds in times.items() if stage not in self._known)
+            run.write_times({**times, self._stage: round(max(0.0, own), 1)})
             return None
         if self._stopping:
             return replace(self._state, state=WAITING, spent=spent, since=0.0)

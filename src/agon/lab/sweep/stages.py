@@ -7,6 +7,7 @@ typed the sweep has named (a judge, a model) is named again in those commands; `
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +68,21 @@ def words_for(job: CellJob, stage: str, words: tuple[str, ...]) -> list[str]:
         return list(words)
     if stage == TRAIN:
         if not is_run(job.run.folder):
-            return list(words)
-        return ["train", "--resume", str(job.run.folder), *_grants(job, GRANTED_PARTS)]
+            return [*words, *_on_its_engine(job)]
+        resumed = ["train", "--resume", str(job.run.folder), *_grants(job, GRANTED_PARTS)]
+        return [*resumed, *_on_its_engine(job)]
     return [*words, *_grants(job, EVALUATED_PARTS - {"task", "vllm_servers"})]
+
+
+def _on_its_engine(job: CellJob) -> Iterator[str]:
+    """What a training on vLLM may evaluate itself at its end, before the engine is gone."""
+    stages = [
+        (stage, words)
+        for stage, words in job.stages
+        if stage != TRAIN and ("--engine", "vllm") in pairwise(words)
+    ]
+    if stages:
+        yield from ("--stages", json.dumps(stages))
 
 
 def _grants(job: CellJob, parts: frozenset[str]) -> Iterator[str]:
