@@ -129,6 +129,7 @@ def test_what_the_site_shows_is_understood(monkeypatch: pytest.MonkeyPatch) -> N
     assert understood > 40
 
 
+@pytest.mark.exhaustive  # a minute and a half; CI reads every command, and runs those of the README
 def test_what_the_site_shows_runs_page_by_page_unless_it_is_marked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

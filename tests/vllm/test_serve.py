@@ -84,16 +84,11 @@ def test_both_stages_are_those_of_the_transformers_engine(run: Path, front: Runn
     assert len(set(theirs.values())) == 4
 
 
-def test_vllm_s_own_engine_streams_the_same_and_lets_cancelled_requests_go(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(VARIABLE, "1")  # a test before this one may have kept vLLM's core in this process
+def test_vllm_s_own_engine_streams_the_same_and_lets_cancelled_requests_go(run: Path) -> None:
     with serving(run, ServeOptions(api_key=KEY)) as alone:
         expected = [ask(alone, number, max_tokens=40) for number in range(6)]
     options = ServeOptions(engine="vllm", max_model_len=1024, api_key=KEY)
     with serving(run, options) as running, ThreadPoolExecutor(6) as pool:
-        core = [each for each in psutil.Process().children() if "EngineCore" in each.name()]
-        assert len(core) == 1
         streamed = pool.map(lambda number: ask(running, number, stream=True, max_tokens=40), range(6))
         assert list(streamed) == expected
         whole = pool.map(lambda number: ask(running, number, max_tokens=40), range(6))
@@ -107,9 +102,6 @@ def test_vllm_s_own_engine_streams_the_same_and_lets_cancelled_requests_go(
         warm: dict[str, Any] = {"temperature": 1.0, "seed": 9, "max_tokens": 40}
         assert ask(running, 1, **warm) == ask(running, 1, **warm)
         assert ask(running, 1, **warm) != ask(running, 1, **{**warm, "seed": 10})
-    # Although `running` still refers to the engine: Python would wait for the core as it ends.
-    _, alive = psutil.wait_procs(core, timeout=10)
-    assert not alive
 
 
 def test_a_client_that_goes_away_leaves_nothing_running(front: Running) -> None:
@@ -184,6 +176,19 @@ def test_a_server_killed_under_load_loses_no_request(front: Running, servers: li
     assert metrics.retries > 0
     assert "ready" not in front.opened.loaded.engine.replicas()[servers[0].url]  # type: ignore[attr-defined]
     front.wait_until_idle()
+
+
+@pytest.mark.exhaustive  # two processes, beside all that CI runs on two cores
+def test_the_core_ends_with_its_service(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "1")  # a test before this one may have kept vLLM's core in this process
+    options = ServeOptions(engine="vllm", max_model_len=1024, api_key=KEY)
+    with serving(run, options) as running:
+        core = [each for each in psutil.Process().children() if "EngineCore" in each.name()]
+        assert len(core) == 1
+        assert ask(running, 1, max_tokens=8)
+    # Although `running` still refers to the engine: Python would wait for the core as it ends.
+    _, alive = psutil.wait_procs(core, timeout=10)
+    assert not alive
 
 
 @pytest.mark.exhaustive  # two servers with two processes each, beside all that CI runs on two cores
