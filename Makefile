@@ -50,6 +50,7 @@ nightly: lint sandbox browser $(VLLM_READY)  ## run every test, the exhaustive o
 	$(TESTS) $(VLLM_BIN)/python -m pytest tests/vllm $(EVERY)
 	$(TESTS) $(BIN)/python scripts/soak.py
 	$(TESTS) scripts/newest_trl.sh $(BIN)/python
+	$(TESTS) scripts/litellm_contract.sh $(BIN)/python
 
 lint: $(READY)  ## check formatting, lint and types of every Python file
 	$(BIN)/ruff format --check .

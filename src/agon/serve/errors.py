@@ -54,9 +54,11 @@ def too_long(tokens: int, limit: int, wanted: int | None = None) -> ApiError:
 
 
 def wrong_key() -> ApiError:
+    # It begins as OpenAI's does: by these words LiteLLM tells it from a request that is wrong.
     return ApiError(
         401,
-        "A key is needed, as `Authorization: Bearer KEY`, and it must be the one that this server was started with.",
+        "Incorrect API key provided, or none: send the one that this server was started with, as "
+        "`Authorization: Bearer KEY`.",
         code="invalid_api_key",
         headers={"WWW-Authenticate": "Bearer"},
     )
