@@ -13,8 +13,8 @@
 # curves  training only, one size after another: rollouts, problems, length, model; seconds and memory of each
 #
 # Without names: step, then long, as far as the time reaches. OUT gets a folder for each with step.jsonl (a line for
-# every step, written as it ends), step.md and the logs of the arms. MODEL, DATA, LONG, TOKENS, REPEATS and the limits
-# STEP_S and TRAIN_S can be set in the environment. Needs what stage.sh lays out; no network.
+# every step, written as it ends), step.md and the logs of the arms. MODEL, DATA, LONG, TOKENS, REPEATS, SIZES (of
+# the curves) and the limits STEP_S and TRAIN_S can be set in the environment. Needs what stage.sh lays out; no network.
 set -uo pipefail
 out=$1
 shift
@@ -44,6 +44,8 @@ lines=micro_batch_tokens=${TOKENS:-32768} # which several arms on one card must 
 before=$lines,score_in_training=false # weights from a forward of their own
 padded=padding_free=false
 plain=$padded,fused_layers=false
+all_sizes="32 16 512;32 8 512;32 32 512;32 64 512;8 16 512;64 16 512;32 16 1024;32 16 2048;4 16 8192;4 16 15360"
+all_sizes+=";4 16 4096 Qwen/Qwen3-0.6B;4 16 4096 Qwen/Qwen3-4B" # problems, rollouts of each, tokens, another model
 [ $# -gt 0 ] || set -- step long
 for name in "$@"; do
     case $name in
@@ -67,8 +69,8 @@ for name in "$@"; do
         ;;
     curves)
         mkdir -p "$out/curves"
-        for size in "32 16 512" "32 8 512" "32 32 512" "32 64 512" "8 16 512" "64 16 512" "32 16 1024" "32 16 2048" \
-            "4 16 8192" "4 16 15360" "4 16 4096 Qwen/Qwen3-0.6B" "4 16 4096 Qwen/Qwen3-4B"; do
+        IFS=';' read -ra sizes <<< "${SIZES:-$all_sizes}"
+        for size in "${sizes[@]}"; do
             read -r problems rollouts tokens other <<< "$size"
             timeout -k 10 120 python3 "$here/benchmarks/step.py" --out "$out/curves" --model "${other:-$model}" \
                 --task gsm8k --task-path "$data" --repeats 2 --long "$tokens" --problems "$problems" \
