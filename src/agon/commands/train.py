@@ -218,9 +218,8 @@ def _next_commands(run: "Run", asked: "Request", engine: str) -> Iterable[str]:
 
     other = "coop" if asked.options.get("method") == "grpo" else "grpo"
     yield "\nWhat next:"
-    same = (
-        "" if engine == "transformers" else f" --engine {engine}"
-    )  # samples of another are not mixed with these
+    # Samples of two engines are not mixed in one evaluation.
+    same = "" if engine == "transformers" else f" --engine {engine}"
     yield f"  agon eval {run.folder}{same}\n      the same on all test problems"
     if asked.what.model == EMBEDDED and "output_dir" not in asked.options:
         second = name_folder(asked.what, {**asked.options, "method": other, "output_dir": None})
