@@ -20,6 +20,7 @@ from agon.game.rollout import Rollout
 from agon.runs.check import check_run
 from agon.train.callbacks import refuse_changes
 from agon.train.round_ahead import Round, RoundAhead
+from agon.train.round_rows import ProblemRows
 from agon.train.sampling import Peekable
 from agon.train.stopping import StopRunError
 from agon.train.streams import Batch, Stream
@@ -368,7 +369,7 @@ def test_several_steps_of_a_round_are_one_round_of_staleness(tmp_path: Path) -> 
 
 def test_the_first_round_of_an_epoch_is_fresh(tmp_path: Path) -> None:
     ours = trainer(tmp_path, sample_ahead=True, max_steps=3)
-    ours.train_dataset = ours.train_dataset.select(range(8))  # two rounds
+    ours.train_dataset = ProblemRows(8)  # two rounds
     assert versions(trained(ours)) == {0: {0}, 1: {0}, 2: {2}}
 
 

@@ -13,6 +13,7 @@ from transformers import TrainerCallback
 from agon.engines.protocol import Capabilities, Engine
 from agon.errors import InputError
 from agon.game.methods import METHODS
+from agon.train.round_rows import RoundRows
 from agon.train.trainer import AgonTrainer
 from tests import tiny
 from tests.train.build import config, trainer
@@ -55,6 +56,21 @@ def test_roles_alternate_with_the_steps(tmp_path: Path) -> None:
     assert roles == {0: ("A", "B"), 1: ("B", "A"), 2: ("A", "B"), 3: ("B", "A")}
     versions = {duel.step: duel.draft.rollout.version for duel in ours.run.duels()}
     assert versions == {0: 0, 1: 1, 2: 2, 3: 3}
+
+
+def test_the_rows_of_a_round_pass_through_the_data_loader_untouched(tmp_path: Path) -> None:
+    """TRL fetches a whole round for every micro-step: no row of it may be looked at, copied or read from a table."""
+    ours = trainer(tmp_path)
+    dealt = list(ours.get_train_dataloader())
+    each = ours.args.steps_per_generation * ours.num_iterations
+    rounds = [[row["index"] for row in rows] for rows in dealt[::each]]
+    sampler = list(ours._get_train_sampler())
+    size = len(rounds[0])
+    assert rounds == [sampler[start : start + size] for start in range(0, len(sampler), size * each)]
+    assert all(type(rows) is RoundRows for rows in dealt)
+    own = {id(ours.train_dataset[index]) for index in range(len(ours.problems))}
+    assert {id(row) for rows in dealt for row in rows} <= own
+    ours.close()
 
 
 def test_a_micro_batch_gives_gradient_to_its_own_policy_only(tmp_path: Path) -> None:

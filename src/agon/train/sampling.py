@@ -26,6 +26,7 @@ from agon.train.callbacks import StopOnInterrupt
 from agon.train.config import AgonConfig
 from agon.train.logprob_gap import SamplerWatch
 from agon.train.round_ahead import Progress, Round, RoundAhead
+from agon.train.round_rows import Rows
 from agon.train.stopping import Abandonment
 
 # Duels, once their verdicts are there.
@@ -142,7 +143,7 @@ class SamplingTrainer(GRPOTrainer):
                 lambda progress: self._sampled(planned, versions, progress),
             )
 
-    def _next_rows(self) -> Sequence[dict[str, int]] | None:
+    def _next_rows(self) -> Rows | None:
         """The rows of the next round; None where it is not to be sampled ahead. All processes answer alike."""
         micro_step, step = self._next_start()
         if not self.args.sample_ahead or self._batches is None or step >= self.state.max_steps:
@@ -150,7 +151,7 @@ class SamplingTrainer(GRPOTrainer):
         if self._saves_until(step) or self._is_stopping():
             return None
         # The batches of this optimizer step have been handed out.
-        rows: Sequence[dict[str, int]] | None = self._batches.peek(
+        rows: Rows | None = self._batches.peek(
             micro_step - self._step - self.args.gradient_accumulation_steps
         )
         return rows
@@ -174,6 +175,6 @@ class SamplingTrainer(GRPOTrainer):
         alone = self.accelerator.num_processes == 1 or not self._ahead.overlaps
         return bool(self.stops.requested) and alone
 
-    def _problems_of(self, rows: Sequence[dict[str, int]]) -> list[Problem]:
+    def _problems_of(self, rows: Rows) -> list[Problem]:
         """The problems of a round's rows, of which each problem has several."""
         return [self.problems[row["index"]] for row in rows[:: self.args.num_generations]]

@@ -68,6 +68,7 @@ from agon.train.pooling import pooled
 from agon.train.processes import sharding
 from agon.train.resuming import ResumingTrainer
 from agon.train.round_ahead import RoundAhead
+from agon.train.round_rows import ProblemRows, RoundRows, Rows
 from agon.train.sampling import SamplingTrainer
 from agon.train.scoring import ScoringTrainer
 from agon.train.sharding import average_gradients, shard_layers_only
@@ -195,6 +196,7 @@ class AgonTrainer(
             )
         args.beta, args.use_vllm = wanted["beta"], wanted["use_vllm"]
         self.beta = args.beta
+        self.train_dataset, self.data_collator = ProblemRows(len(self.problems)), RoundRows
         self._packs = args.padding_free is not False and use_own_attention(base)
         self._refuse_passes()
         if self.is_fsdp_enabled:
@@ -272,7 +274,7 @@ class AgonTrainer(
             self._begin_next()
         return self._micro_batches[self._step % steps]
 
-    def _play_round(self, rows: Sequence[dict[str, int]]) -> list[Batch]:
+    def _play_round(self, rows: Rows) -> list[Batch]:
         """Play the duels of a round, have TRL score each stream, and lay out the micro-batches."""
         problems = self._problems_of(rows)
         started = time.perf_counter()

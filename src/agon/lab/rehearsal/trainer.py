@@ -18,6 +18,7 @@ from agon.lab.rehearsal.phases import Phases
 from agon.planning.lengths import Lengths
 from agon.tasks import Task
 from agon.train.config import AgonConfig
+from agon.train.round_rows import Rows
 from agon.train.sampling import Play
 from agon.train.streams import Batch
 from agon.train.trainer import AgonTrainer
@@ -77,7 +78,7 @@ class RehearsalTrainer(AgonTrainer):
         self.arena = _TimedArena(self)
         self.add_callback(_StepClock(phases))
 
-    def _play_round(self, rows: Sequence[dict[str, int]]) -> list[Batch]:
+    def _play_round(self, rows: Rows) -> list[Batch]:
         self._in_round = True
         try:
             with self.phases("scoring"):
