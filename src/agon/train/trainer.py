@@ -60,6 +60,7 @@ from agon.train.late_weights import LateWeightTrainer
 from agon.train.live import LiveView
 from agon.train.logprob_gap import CheckAtStart, Probe, SamplerWatch, check_sampler
 from agon.train.metering import MeteringTrainer
+from agon.train.module_mode import set_mode_once
 from agon.train.nonfinite import FiniteWeights, StepGuard
 from agon.train.out_of_memory import RecoveringTrainer
 from agon.train.packing import long_enough
@@ -197,6 +198,7 @@ class AgonTrainer(
         args.beta, args.use_vllm = wanted["beta"], wanted["use_vllm"]
         self.beta = args.beta
         self.train_dataset, self.data_collator = ProblemRows(len(self.problems)), RoundRows
+        set_mode_once(self.pair.model)
         self._packs = args.padding_free is not False and use_own_attention(base)
         self._refuse_passes()
         if self.is_fsdp_enabled:
