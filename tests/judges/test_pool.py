@@ -227,9 +227,10 @@ def test_a_fresh_worker_takes_over_after_a_number_of_verdicts():
 
 def test_a_judge_that_cannot_be_loaded_fails_every_verdict_with_its_reason():
     with JudgePool(own_judges.Unloadable(), workers=1) as pool:
-        future = pool.submit(PROBLEM, "right")
         with pytest.raises(RuntimeError, match="the model file is missing"):
-            future.result(timeout=60)
+            pool.submit(PROBLEM, "right").result(timeout=60)
+        with pytest.raises(RuntimeError, match="the model file is missing"):  # known by now
+            pool.submit(PROBLEM, "right")
 
 
 def test_a_judge_that_holds_what_no_other_process_can_have_is_refused():
