@@ -14,6 +14,9 @@ import pytest
 
 from agon import __version__
 from agon.cli import COMMANDS, main
+from agon.lab.sweep.asked import read_sweep
+from agon.lab.sweep.cells import options_of
+from agon.lab.sweep.launch import plan
 from agon.planning.machine import check_sandbox
 
 ROOT = Path(__file__).parents[1]
@@ -161,3 +164,29 @@ def test_the_map_of_the_second_model_shows_what_its_script_prints(
     printed = capsys.readouterr().out
     assert printed.count("| grpo |") == 3
     assert printed.strip() in (ROOT / "docs" / "second-model.md").read_text("utf-8")
+
+
+def test_the_second_model_s_sweep_has_the_rates_that_validation_chose(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = ROOT / "docs" / "results" / "second-model"
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", ["second_model_rates.py", str(results / "rates")])
+    runpy.run_path(str(ROOT / "scripts" / "second_model_rates.py"))["main"]()
+    printed = capsys.readouterr().out.strip()
+    assert printed in (results / "README.md").read_text("utf-8")
+    cells = [line.strip("| ").split(" | ") for line in printed.splitlines() if line.endswith("e-4 |")]
+    taken = {method: float(rate) for method, *_, rate in cells if method != "method"}
+    sweeps = {name: read_sweep(f"scripts/gpu/second_model/{name}.sweep.yaml") for name in "ab"}
+    rates = {
+        (name, cell.method): options_of(sweep, cell)["learning_rate"]
+        for name, sweep in sweeps.items()
+        for cell in plan(sweep, results / "none", on="slurm").cells
+        if cell.method
+    }
+    assert rates == {
+        **{("a", method): rate for method, rate in taken.items()},
+        ("b", "hidden"): taken["agon"],
+        ("b", "shuffled"): taken["agon"],
+    }
+    assert len(taken) == 7

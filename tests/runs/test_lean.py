@@ -35,7 +35,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, base: Path, problems: Path) -
     ):
         made.append(save_run(folder / name, base, problems, method, seed))
         run = Run(made[-1])
-        run.add_metrics({"step": 1})
+        run.add_metrics({"step": 1, "pair/distance": 0.5, "B/pooled/ess": 0.9, "A/entropy": 0.1})
         run.write_environment({})
         run.write_times({"train": 1.0})
         assert main(["eval", str(made[-1]), "--samples", "2", *words]) == 0
@@ -50,6 +50,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory, base: Path, problems: Path) -
 def copies(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     out = tmp_path_factory.mktemp("copies") / "lean"
     return [lean_copy(run, out) for run in runs]
+
+
+def test_a_copy_keeps_what_is_shown_of_a_step(copies: list[Path]) -> None:
+    assert Run(copies[0]).read_metrics() == [{"step": 1, "pair/distance": 0.5, "B/pooled/ess": 0.9}]
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -102,8 +106,9 @@ def test_a_copy_has_answers_for_texts_no_weights_and_everything_else(
     left_out = {name for name in whole if name.endswith(("samples.jsonl", "adapter_model.safetensors"))}
     assert len(left_out) == 4  # of two splits, of two adapters
     packed = {f"evaluations/bits-{split}/samples.jsonl.gz" for split in ("test", "validation")}
-    expected = {name: content for name, content in whole.items() if name in copy}
-    assert {name: content for name, content in copy.items() if name not in packed} == expected
+    changed = packed | {"metrics.jsonl"}
+    expected = {name: content for name, content in whole.items() if name in copy and name not in changed}
+    assert {name: content for name, content in copy.items() if name not in changed} == expected
     records = {"config.yaml", "task.json", "summary.json", "metrics.jsonl", "environment.json", "times.json"}
     assert records < set(copy)
     assert {"adapters/A/adapter_config.json", "adapters/B/adapter_config.json"} < set(copy)

@@ -30,9 +30,9 @@ from agon.runs.samples import Attempt, Sample
 
 OF_AN_EVALUATION = ("settings.json", "result.json")
 METRICS, CONFIG, ADAPTER_CONFIG = "metrics.jsonl", "config.yaml", "adapter_config.json"
-# The metrics that reports and the viewer show, a quarter of what a step logs.
+# The metrics that reports and the viewer show, and how far the policies of a pair part: a quarter of what a step logs.
 SHOWN = re.compile(
-    r"step|loss|num_tokens|time/.+|memory/.+|eval_.+|duel/(converted|corrupted)"
+    r"step|loss|num_tokens|time/.+|memory/.+|eval_.+|duel/(converted|corrupted)|pair/distance|[AB]/pooled/.+"
     r"|(draft|challenge)/(correct|length|well_formed|dropped_groups|truncated|reward/.+)"
 )
 
