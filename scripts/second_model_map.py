@@ -1,6 +1,6 @@
 """What a second model was worth in every setting that was measured: the tables of docs/second-model.md.
 
-    python scripts/second_model_map.py [NAME=FOLDER ...] [--task TASK]
+    python scripts/second_model_map.py [NAME=FOLDER ...] [--task TASK] [--split validation]
 
 Without settings, those that are committed. For every method of a setting, against `grpo` on the same problems:
 
@@ -27,6 +27,7 @@ from agon.evaluate.draft_effects import DraftEffects, draft_effects, exchanges
 from agon.evaluate.intervals import contrast
 from agon.judges.pool import JudgePool
 from agon.reports.tables import Table, interval, markdown, percent, points
+from agon.runs.evaluations import EvaluationFolder
 from agon.runs.folder import Run, is_run
 
 SETTINGS = {
@@ -61,6 +62,7 @@ def main() -> None:
     )
     parser.add_argument("settings", nargs="*", help="NAME=FOLDER: runs of one setting, with * in the folder")
     parser.add_argument("--task", default="gsm8k", help="of the settings that are named (gsm8k)")
+    parser.add_argument("--split", default="test", choices=("validation", "test"))
     arguments = parser.parse_args()
     named = {
         name: (pattern, arguments.task)
@@ -68,20 +70,21 @@ def main() -> None:
     }
     with JudgePool("math") as pool:
         for name, (pattern, task) in (named or SETTINGS).items():
-            runs = read(pattern, task, pool)
+            runs = read(pattern, task, arguments.split, pool)
             print(markdown(worth(name, runs)), end="\n\n")
             print(markdown(trap(name, runs)), end="\n\n")
 
 
-def read(pattern: str, task: str, pool: JudgePool) -> dict[str, list[Measured]]:
+def read(pattern: str, task: str, split: str, pool: JudgePool) -> dict[str, list[Measured]]:
     """The runs of a setting by method; those without an evaluation are left out."""
     found: dict[str, list[Measured]] = defaultdict(list)
     for folder in sorted(filter(is_run, glob.glob(pattern))):
         try:
-            arms = enter_arms(folder, task)
+            arms = enter_arms(folder, task, split)
         except NoEvaluationError:
             continue
-        found[arms[HEADLINE].method].append(Measured(arms, reading(folder, task, arms[HEADLINE], pool)))
+        evaluation = Run(folder).evaluation(task, split)
+        found[arms[HEADLINE].method].append(Measured(arms, reading(evaluation, arms[HEADLINE], pool)))
     if "grpo" not in found:
         raise SystemExit(
             f"No evaluated run of grpo in {pattern}: there is nothing to hold the others against."
@@ -90,9 +93,8 @@ def read(pattern: str, task: str, pool: JudgePool) -> dict[str, list[Measured]]:
     return found
 
 
-def reading(folder: str, task: str, headline: Entrant, pool: JudgePool) -> DraftEffects | None:
+def reading(evaluation: EvaluationFolder, headline: Entrant, pool: JudgePool) -> DraftEffects | None:
     """What became of the drafts in the headline's direction; None for a method that reads none."""
-    evaluation = Run(folder).evaluation(task, "test")
     played = exchanges(headline.result, evaluation.read_samples()).get(headline.arm)
     return draft_effects(played, evaluation.read_settings()["dialect"], pool) if played else None
 

@@ -166,6 +166,20 @@ def test_the_map_of_the_second_model_shows_what_its_script_prints(
     assert printed.strip() in (ROOT / "docs" / "second-model.md").read_text("utf-8")
 
 
+@pytest.mark.exhaustive  # as above
+def test_how_much_the_warmed_model_copies_is_what_the_script_prints(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "results" / "second-model" / "README.md").read_text("utf-8")
+    (setting,) = re.findall(r'second_model_map.py "([^"]+)"', page)
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", ["second_model_map.py", setting, "--split", "validation"])
+    runpy.run_path(str(ROOT / "scripts" / "second_model_map.py"))["main"]()
+    _, title, table = capsys.readouterr().out.strip().rpartition("**Warmed")
+    assert table.count("\n| ") == 8
+    assert title + table in page
+
+
 def test_the_second_model_s_sweep_has_the_rates_that_validation_chose(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
