@@ -1,5 +1,7 @@
 """Examples of a dialect: private reasoning, a summary without the answer, the answer."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,8 +70,8 @@ def test_only_as_many_lines_stand_for_a_summary_as_are_short_together() -> None:
 def test_a_solution_that_leaves_no_room_for_a_summary_is_not_taught() -> None:
     long = Solution(GAMES, 0, TEXT, correct=True, usable=True, short=False)
     examples, counts = build([long, solution(number=1)], {}, "boxed", "think", False, per_problem=2)
-    assert (counts["lines"], counts["challenges"]) == (1, 1)
-    assert [each.shown for each in examples] == [None, plain_lines(long, "7")]
+    assert (counts["lines"], counts["challenges"]) == (1, 0)
+    assert [each.shown for each in examples] == [None]
 
 
 def test_a_completion_speaks_the_dialect_and_shows_no_answer() -> None:
@@ -98,18 +100,17 @@ def test_the_base_is_asked_for_a_summary_without_the_answer() -> None:
     assert GAMES.prompt in message["content"]
 
 
-def test_right_solutions_become_drafts_and_challenges_after_other_attempts() -> None:
+def test_right_solutions_become_drafts_and_those_written_after_reading_challenges() -> None:
     wrong = solution("There are 3 + 4 = 8 apples.\nSo 8: \\boxed{8}.", 1, correct=False)
-    examples, counts = build(
-        [solution(), wrong, solution(number=2)], {"1/0": "Count, then take away."}, "boxed", "think", False, 1
-    )
-    assert [each.shown is None for each in examples] == [True, False]
-    assert {each.completion for each in examples} == {examples[0].completion}
-    assert counts == {"own_words": 1, "lines": 0, "unusable": 0, "challenges": 1}
-    shown = examples[1].shown
-    assert shown is not None
-    assert not leaks(shown, "7")
-    assert "boxed" not in shown
+    again = replace(solution(f"As they say.\n{TEXT}"), shown="There are 3 + 4 = 8 apples.")
+    told = replace(solution(number=1), shown="So there are 7.")
+    nothing = replace(solution(number=2), shown=" ")
+    found = [solution(), again, wrong, told, nothing, solution(number=2)]
+    examples, counts = build(found, {"1/0": "Count, then take away."}, "boxed", "think", False, 1)
+    assert [each.shown for each in examples] == [None, again.shown]
+    assert "As they say." in examples[1].completion
+    assert "As they say." not in examples[0].completion
+    assert counts == {"own_words": 1, "lines": 1, "unusable": 0, "challenges": 1}
 
 
 def test_a_wrong_solution_is_never_taught() -> None:
@@ -125,8 +126,8 @@ texts = st.text(alphabet=st.sampled_from("ab7 =\n\\boxed{}<>/think`*."), max_siz
 @given(texts, texts)
 def test_whatever_was_sampled_an_example_is_well_formed_and_tells_nothing(body: str, summary: str) -> None:
     sampled = solution(f"{body}\n\\boxed{{7}}")
-    other = solution(f"{summary}\n\\boxed{{7}}", number=1)
-    examples, _ = build([sampled, other], {"1/0": summary, "1/1": body}, "boxed", "think", False, 2)
+    other = replace(solution(f"{summary}\n\\boxed{{7}}"), shown=body)
+    examples, _ = build([sampled, other], {"1/0": summary, "1/0/after": body}, "boxed", "think", False, 2)
     for each in examples:
         found = split(each.completion, "think")
         assert found.well_formed

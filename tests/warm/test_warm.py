@@ -11,11 +11,13 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agon.cli import main
 from agon.engines.chat import pick_dialect
+from agon.game.dialects import dialect
 from agon.game.transcript import split
 from agon.runs.folder import Run
+from agon.warm.examples import Solution, reasoning
 from agon.warm.finetune import marked
 from agon.warm.request import WarmRequest
-from tests.warm.base import save_base, save_problems, tokenizer
+from tests.warm.base import problems, save_base, save_problems, tokenizer
 
 SIZE = ["--problems", "24", "--samples", "4", "--max-tokens", "24", "--limit", "16", "--judge", "exact"]
 TRAINING = ["--epochs", "6", "--batch", "8", "--learning-rate", "1e-2", "--rank", "8"]
@@ -63,7 +65,8 @@ def test_the_base_learns_the_form_from_its_own_solutions(warmed: dict[str, Any])
     assert set(warmed["contrasts"]) == {"after - before, zero-shot", "cascade - zero-shot, after"}
     assert 0 <= stages["after"]["leaked"] <= 1
     made = warmed["examples"]
-    assert made["drafts"] == made["own_words"] + made["lines"] > 8
+    assert made["drafts"] + made["challenges"] == made["own_words"] + made["lines"] > 8
+    assert made["challenges"] > 0
     assert made["own_words"] > 0
 
 
@@ -96,6 +99,23 @@ def test_every_example_is_well_formed_and_keeps_its_answer_to_itself(
         assert found.answer == str(int(example["problem"][1:]) % 2)
 
 
+@pytest.mark.usefixtures("warmed")
+def test_a_challenge_is_what_the_base_wrote_after_reading_the_attempt_that_is_shown(place: Path) -> None:
+    work = place / "out" / "warm"
+    samples = [json.loads(line) for line in (work / "cascades" / "samples.jsonl").read_text().splitlines()]
+    wrote = {(each["problem"], final["shown"], final["text"]) for each in samples for final in each["finals"]}
+    challenges = [each for each in json.loads((work / "examples.json").read_text()) if each["shown"]]
+    assert challenges
+    for each in challenges:
+        after = {
+            reasoning(Solution(problems(1)[0], 0, text, True, True), dialect("think"))
+            for problem, shown, text in wrote
+            if (problem, shown) == (each["problem"], each["shown"])
+        }
+        private = each["completion"].partition("<think>")[2].partition("</think>")[0].strip()
+        assert private in after
+
+
 def test_the_same_command_goes_on_where_it_was_stopped(
     place: Path, warmed: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,11 +123,11 @@ def test_the_same_command_goes_on_where_it_was_stopped(
     summaries = (work / "summaries.jsonl").read_text().splitlines(keepends=True)
     # Killed while it summarised: the last line was cut, and nothing later was there.
     (work / "summaries.jsonl").write_text("".join(summaries[:5]) + summaries[5][:9])
-    kept = (work / "solutions" / "samples.jsonl").read_bytes()
+    kept = (work / "cascades" / "samples.jsonl").read_bytes()
     weights = (place / "out" / "model.safetensors").stat().st_mtime_ns
     assert main([*words(place), "--markdown"]) == 0
     shown = capsys.readouterr().out
-    assert (work / "solutions" / "samples.jsonl").read_bytes() == kept, "nothing was sampled twice"
+    assert (work / "cascades" / "samples.jsonl").read_bytes() == kept, "nothing was sampled twice"
     assert (work / "summaries.jsonl").read_text() == "".join(summaries)
     assert (place / "out" / "model.safetensors").stat().st_mtime_ns == weights, "nothing was trained twice"
     again = json.loads((work / "warm.json").read_text())
@@ -154,7 +174,7 @@ def test_a_damaged_line_of_the_summaries_is_one_sentence(
     [
         (["--dialect", "boxed"], "no private reasoning before an <answer> block"),
         (["--dialect", "thinks"], "Unknown dialect 'thinks'"),
-        (["--samples", "1"], "--samples must be a whole number of at least 2"),
+        (["--samples", "0"], "--samples must be a whole number of at least 1"),
         (["--engine", "vllm-server"], "by the engine transformers or vllm"),
         (["--task", "no-such-task"], "no-such-task"),
         (["--split", "test"], "test"),

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--problems", type=whole(1), default=800, metavar="N", help="training problems (default 800)"
     )
     parser.add_argument(
-        "--samples", type=whole(2), default=4, metavar="K", help="solutions to each (default 4)"
+        "--samples", type=whole(1), default=4, metavar="K", help="solutions to each (default 4)"
     )
     parser.add_argument(
         "--per-problem", type=whole(1), default=2, metavar="N", help="most that become examples (default 2)"

@@ -25,10 +25,10 @@ tags:
 # {_text(model)}, taught to speak `{result["dialect"]}`
 
 Made by `agon warm` from the base's own right solutions to {made["problems"]} training problems of {_text(task)}:
-{made["drafts"]} examples of a solution, {made["challenges"]} of a solution after another attempt. An example is the
-base's own solution as private reasoning, a summary without the answer, and the answer. {made["own_words"]} summaries
-are in the base's own words, {made["lines"]} are lines of the solution. An adapter of rank {training["rank"]} was
-trained for {training["epochs"]:g} epochs and merged into the base.
+{made["drafts"]} examples of a solution, {made["challenges"]} of one that it wrote after reading another attempt. An
+example is the base's own solution as private reasoning, a summary without the answer, and the answer.
+{made["own_words"]} summaries are in the base's own words, {made["lines"]} are lines of the solution. An adapter of
+rank {training["rank"]} was trained for {training["epochs"]:g} epochs and merged into the base.
 
 On {result["n"]} problems of the split {result["split"]} (rates in percent):
 

@@ -7,7 +7,6 @@ and find no answer in what a rival would be shown of it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agon.engines.protocol import derive_seed
 from agon.game.answers import last_box
 from agon.game.dialects import Dialect, dialect
 from agon.game.markup import before_answer, boxes, count_answer_tags, fences
@@ -34,7 +33,7 @@ ROOM = 2 / 3  # of a completion's tokens that a taught solution may take: a summ
 
 @dataclass(frozen=True)
 class Solution:
-    """One attempt at a problem in the base's own dialect."""
+    """One attempt at a problem in the base's own dialect; `shown` is what its writer read of another one, if any."""
 
     problem: Problem
     number: int
@@ -42,19 +41,22 @@ class Solution:
     correct: bool
     usable: bool  # well formed and not cut off
     short: bool = True  # leaves room for a summary and the answer
+    shown: str | None = None
 
     @property
     def key(self) -> str:
-        return f"{self.problem.id}/{self.number}"
+        return f"{self.problem.id}/{self.number}" + ("" if self.shown is None else "/after")
 
     @property
     def teachable(self) -> bool:
-        return self.correct and self.usable and self.short
+        """Right, and of what was read there is something, without the answer: summaries will have none either."""
+        read = self.shown is None or (bool(self.shown.strip()) and not _tells(self.shown, self.problem))
+        return self.correct and self.usable and self.short and read
 
 
 @dataclass(frozen=True)
 class Example:
-    """What is taught: the text that follows a prompt. `shown` is another's attempt for a challenger."""
+    """What is taught: the text that follows a prompt. `shown` is the attempt in the challenger's."""
 
     problem: Problem
     completion: str
@@ -116,7 +118,7 @@ def plain_lines(solution: Solution, answer: str) -> str:
     return "\n".join(chosen)[:LONGEST_SUMMARY].strip()
 
 
-def _tells(text: str, problem: Problem, answer: str) -> bool:
+def _tells(text: str, problem: Problem, answer: str = "") -> bool:
     """Whether a text has the answer in it, as the gold writes it or as the solution does."""
     if problem.domain == "code":
         return "```" in text
@@ -147,43 +149,26 @@ def build(
 ) -> tuple[list[Example], dict[str, int]]:
     """The examples that these solutions give, drafts and challenges, and how they came about.
 
-    `summaries` has the base's own words by solution, where there are any. A challenge shows another attempt
-    at the same problem, right or wrong as it comes, so that reading is taught without copying.
+    `summaries` has the base's own words by solution, where there are any. A challenge is what the base itself wrote
+    after reading: a solution written without it, taught after an attempt, would teach not to read.
     """
     kind, counts = dialect(wanted), {"own_words": 0, "lines": 0, "unusable": 0, "challenges": 0}
-    by_problem: dict[str, list[Solution]] = {}
-    for solution in solutions:
-        by_problem.setdefault(solution.problem.id, []).append(solution)
     examples: list[Example] = []
-    for attempts in by_problem.values():
-        made = 0
-        for solution in attempts:
-            if made == per_problem or not solution.teachable:
-                continue
-            answer = answer_of(solution, own) or ""
-            said = summaries.get(solution.key, "").strip()
-            by = "own_words" if accepted(said, solution, answer) else "lines"
-            summary = said if by == "own_words" else plain_lines(solution, answer)
-            text = completion(solution, summary, answer, kind, prefilled) if summary and answer else None
-            if text is None:
-                counts["unusable"] += 1
-                continue
-            made += 1
-            counts[by] += 1
-            examples.append(Example(solution.problem, text))
-            shown = _attempt(solution, attempts, summaries, own)
-            if shown:
-                counts["challenges"] += 1
-                examples.append(Example(solution.problem, text, shown))
+    made: dict[tuple[str, bool], int] = {}
+    for solution in solutions:
+        place = solution.problem.id, solution.shown is None
+        if made.get(place, 0) == per_problem or not solution.teachable:
+            continue
+        answer = answer_of(solution, own) or ""
+        said = summaries.get(solution.key, "").strip()
+        by = "own_words" if accepted(said, solution, answer) else "lines"
+        summary = said if by == "own_words" else plain_lines(solution, answer)
+        text = completion(solution, summary, answer, kind, prefilled) if summary and answer else None
+        if text is None:
+            counts["unusable"] += 1
+            continue
+        made[place] = made.get(place, 0) + 1
+        counts[by] += 1
+        counts["challenges"] += solution.shown is not None
+        examples.append(Example(solution.problem, text, solution.shown))
     return examples, counts
-
-
-def _attempt(reader: Solution, attempts: Sequence[Solution], summaries: dict[str, str], own: str) -> str:
-    """What a challenger is shown of another attempt at its problem."""
-    others = [each for each in attempts if each.number != reader.number and each.usable]
-    if not others:
-        return ""
-    other = others[derive_seed("attempt", reader.key) % len(others)]
-    answer = answer_of(other, own) or ""
-    said = summaries.get(other.key, "").strip()
-    return said if accepted(said, other, answer) else plain_lines(other, answer)

@@ -86,8 +86,6 @@ class WarmRequest:
                 f"The dialect '{self.dialect}' has no private reasoning before an <answer> block, so there is "
                 "nothing to teach: choose think, gemma or one of your own that has both."
             )
-        if self.samples < 2:
-            yield "--samples must be at least 2: a challenger is taught on other attempts at its problem."
         if self.engine == "vllm-server":
             yield "A warm-up samples by the engine transformers or vllm, not by servers."
         out = self.folder

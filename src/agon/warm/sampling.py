@@ -28,7 +28,7 @@ from agon.runs.samples import Sample, SampleKey
 from agon.tasks import Task
 from agon.warm.examples import ROOM, SUMMARY_TOKENS, Solution, accepted, answer_of, summary_prompt
 
-SOLUTIONS = Play("solutions", BASE, BASE, "grpo")
+CASCADES = Play("cascades", BASE, BASE)
 ZERO_SHOT, SELF_CASCADE = CONTROLS[:2]
 
 
@@ -85,15 +85,18 @@ def evaluated(loaded: LoadedTarget, part: Split, progress: Progress) -> Stage:
 
 
 def solutions(loaded: LoadedTarget, part: Split, progress: Progress) -> list[Solution]:
-    """Attempts of the base at problems, in its own dialect, judged."""
-    played = _played(loaded, part, (Arm(SOLUTIONS.name, (SOLUTIONS,), "draft"),), progress)
+    """Attempts of the base at problems in its own dialect, and what it writes after reading each of them, judged."""
+    played = _played(loaded, part, (Arm(CASCADES.name, (CASCADES,), "final"),), progress)
     found = []
     for problem in first(part.task, part.split, part.limit).problems(part.split):
         for number in range(part.samples):
-            draft = played[SOLUTIONS.name, problem.id, number].drafts[0]
-            usable = draft.well_formed and not draft.truncated
-            short = draft.length <= ROOM * part.sampling.max_tokens
-            found.append(Solution(problem, number, draft.text, draft.correct, usable, short))
+            sample = played[CASCADES.name, problem.id, number]
+            for attempt in (*sample.drafts, *sample.finals):
+                usable = attempt.well_formed and not attempt.truncated
+                short = attempt.length <= ROOM * part.sampling.max_tokens
+                found.append(
+                    Solution(problem, number, attempt.text, attempt.correct, usable, short, attempt.shown)
+                )
     return found
 
 

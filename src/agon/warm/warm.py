@@ -1,8 +1,9 @@
 """`warm_up`: from a base to a model that speaks a dialect, with what it wrote before and after.
 
-1. Solutions to training problems are sampled from the base in its own dialect, and judged.
-2. The base summarises the usable ones in its own words; a summary that tells the answer is not used.
-3. Right ones become examples (`agon.warm.examples`), a base is fine-tuned on them (`agon.warm.finetune`).
+1. Solutions to training problems are sampled from the base in its own dialect, and one more after reading each of
+   them; all are judged.
+2. The base summarises right ones in its own words; a summary that tells the answer is not used.
+3. They become examples (`agon.warm.examples`), and a base is fine-tuned on them (`agon.warm.finetune`).
 4. Zero-shot and the untrained cascade, in the own dialect and the new one, before and after.
 
 Whatever was sampled is kept in the folder's `warm/`; the same command goes on where it was stopped. The fine-tuning
@@ -93,7 +94,7 @@ def _warm_up(request: WarmRequest, target: Target, task: Task, watch: Watch) -> 
     if len(examples) < FEWEST:
         right = sum(each.correct for each in found)
         raise InputError(
-            f"Only {len(examples)} examples came of {len(found)} solutions, {right} of them right: sample more with "
+            f"Only {len(examples)} examples came of {len(found)} attempts, {right} of them right: sample more with "
             f"--problems or --samples, or choose an easier task (at least {FEWEST} are needed)."
         )
     loss = _trained(request, target, examples, chat)
@@ -157,7 +158,7 @@ def _engine(request: WarmRequest, task: Task) -> EngineChoice:
 
 def _training_part(request: WarmRequest, task: Task) -> Split:
     sampling = Sampling(request.max_tokens, request.temperature)
-    folder = request.folder / "warm" / "solutions"
+    folder = request.folder / "warm" / "cascades"
     return Split(
         task, "train", request.problems, request.samples, sampling, request.seed, folder, request.judge
     )
@@ -170,13 +171,12 @@ def _held_out(request: WarmRequest, task: Task, name: str) -> Split:
 
 
 def _summarised(found: Sequence[Solution], per_problem: int) -> list[Solution]:
-    """The solutions whose summaries are used: those that become examples, and as many others to be shown."""
+    """The solutions whose summaries are used: those that become examples."""
     chosen: list[Solution] = []
     taken: dict[tuple[str, bool], int] = {}
-    taught = {each.problem.id for each in found if each.teachable}
     for each in found:
-        kind = (each.problem.id, each.teachable)
-        if each.usable and each.problem.id in taught and taken.get(kind, 0) < per_problem:
+        kind = (each.problem.id, each.shown is None)
+        if each.teachable and taken.get(kind, 0) < per_problem:
             taken[kind] = taken.get(kind, 0) + 1
             chosen.append(each)
     return chosen
@@ -214,9 +214,10 @@ def _trained(request: WarmRequest, target: Target, examples: Sequence[Example], 
 
 
 def _counted(found: Sequence[Solution], examples: Sequence[Example]) -> dict[str, int]:
+    drafts = [each for each in found if each.shown is None]
     return {
-        "solutions": len(found),
-        "right": sum(each.correct for each in found),
+        "solutions": len(drafts),
+        "right": sum(each.correct for each in drafts),
         "problems": len({each.problem.id for each in examples}),
         "drafts": sum(each.shown is None for each in examples),
     }
