@@ -390,6 +390,7 @@ def test_a_page_says_of_which_worlds_there_are_no_runs() -> None:
     assert [line for line in text.splitlines() if line.startswith("## ")] == ["## relay", "## elsewhere"]
 
 
+@pytest.mark.exhaustive  # twenty seconds
 def test_the_committed_page_is_what_the_committed_outcomes_give() -> None:
     text = (RESULTS / "outcomes.jsonl").read_text("utf-8")
     outcomes = [json.loads(line) for line in text.splitlines()]

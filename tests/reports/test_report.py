@@ -37,15 +37,7 @@ from tests.evaluate.tiny import save_base, save_problems, save_run
 RUNS = [("grpo", 0, 3e-4), ("grpo", 0, 1e-3), ("coop", 0, 3e-4), ("agon", 0, 3e-4), ("agon", 1, 3e-4)]
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
-MANY = 20  # runs, from which on a report takes minutes
-COMMITTED = [
-    pytest.param(
-        page.parent.relative_to(ROOT),
-        marks=[pytest.mark.exhaustive] if len([*page.parent.glob("runs/*")]) > MANY else [],
-        id=page.parent.name,
-    )
-    for page in sorted(RESULTS.glob("*/report.md"))
-]
+COMMITTED = sorted(page.parent.relative_to(ROOT) for page in RESULTS.glob("*/report.md"))
 WITH_COPYING = Path("docs/results/qwen2.5-coder-0.5b")
 BUDGET = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 4, "num_iterations": 1}
 
@@ -486,7 +478,8 @@ def test_a_record_leaves_out_the_lines_of_validation(runs: Path) -> None:
     assert list(record.evaluations("test")) == ["bits"]
 
 
-@pytest.mark.parametrize("committed", COMMITTED)
+@pytest.mark.exhaustive  # half a minute to minutes
+@pytest.mark.parametrize("committed", COMMITTED, ids=lambda folder: folder.name)
 def test_a_committed_report_is_what_the_committed_outcomes_give(committed: Path, tmp_path: Path) -> None:
     """All but one section, for which 40,000 pairs of answers are judged."""
     write_again(committed, Asked(), tmp_path)

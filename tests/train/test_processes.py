@@ -159,6 +159,7 @@ def sharded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.exhaustive  # three starts of torch in two processes, most of a minute
 def test_a_sharded_base_trains_the_same_pair_stopped_and_resumed(sharded: Path) -> None:
     one, two = Run(sharded / "one" / "run"), Run(sharded / "two" / "run")
     assert [line["step"] for line in two.read_metrics() if "loss" in line] == [1, 2, 3, 4]
@@ -174,6 +175,7 @@ def test_a_sharded_base_trains_the_same_pair_stopped_and_resumed(sharded: Path) 
     assert {name: loaded.fingerprint(name) for name in "AB"} == summaries[1]["fingerprints"]
 
 
+@pytest.mark.exhaustive
 def test_fsdp_as_an_option_makes_the_same_first_step_as_by_the_launcher(sharded: Path) -> None:
     asked, launched = Run(sharded / "two" / "asked"), Run(sharded / "two" / "run")
     first = [duel for duel in played(launched) if duel[0] == 0]
@@ -182,6 +184,7 @@ def test_fsdp_as_an_option_makes_the_same_first_step_as_by_the_launcher(sharded:
     assert values[0]["A/grad_norm"] == pytest.approx(values[1]["A/grad_norm"], rel=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_metrics_do_not_know_how_many_processes_there_were(sharded: Path) -> None:
     one, two = (Run(sharded / name / "run").read_metrics() for name in ("one", "two"))
     assert [line.keys() for line in one] == [line.keys() for line in two]

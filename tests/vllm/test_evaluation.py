@@ -41,6 +41,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return outputs
 
 
+@pytest.mark.exhaustive  # most of a minute
 def test_every_arm_agrees_within_sampling_error(outputs: dict[str, Path]) -> None:
     arms = json.loads((outputs["vllm"] / "bits-test" / "result.json").read_text())["arms"]
     contrasts = {}

@@ -54,6 +54,7 @@ def out_of_memory(*_: Any) -> None:
     raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
 
+@pytest.mark.exhaustive  # most of a minute
 def test_a_child_that_hangs_is_an_error_in_time_and_replaced(tiny: Tiny, impatient: None) -> None:
     engine = start(tiny, IN_A_CHILD)
     [worker] = workers()

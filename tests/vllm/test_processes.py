@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 import torch
 from transformers import PrinterCallback
 
@@ -102,6 +103,7 @@ def check_equal(one: Run, two: Run) -> None:
             assert abs(left[name] - right[name]) <= 1e-4 * abs(left[name])
 
 
+@pytest.mark.exhaustive  # most of a minute
 def test_two_processes_with_an_engine_each_or_with_servers_of_which_one_dies_learn_the_same(
     shared_tiny: Tiny, servers: list[Server], tmp_path: Path
 ) -> None:

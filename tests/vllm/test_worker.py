@@ -77,6 +77,7 @@ def test_a_child_that_dies_is_an_error_at_once(tiny: Tiny) -> None:
     assert workers() == []
 
 
+@pytest.mark.exhaustive  # most of a minute
 def test_a_child_that_died_is_replaced_and_samples_as_before(tiny: Tiny) -> None:
     greedy = Sampling(24, temperature=0.0)
     engine = start(tiny, IN_A_CHILD)
@@ -140,6 +141,7 @@ def test_a_child_forked_from_the_server_samples_as_any_other_and_outlives_its_si
     assert workers() == []
 
 
+@pytest.mark.exhaustive  # most of a minute
 @pytest.mark.usefixtures("fork_server")
 def test_a_server_that_cannot_fork_a_worker_is_left_alone(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch
