@@ -6,7 +6,7 @@ FOLDER becomes what `agon train --adapters_from` takes. So drafts of A are bette
 d_candidates.sweep.yaml measures by how much, on validation, before anything is trained.
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import torch
@@ -18,7 +18,13 @@ from agon.runs.trust import EVERYTHING
 
 
 def main() -> None:
-    run, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("run", type=Path)
+    parser.add_argument("folder", type=Path)
+    arguments = parser.parse_args()
+    run, folder = arguments.run, arguments.folder
     trained = run / "adapters" / "A"
     lora = LoraConfig.from_pretrained(str(trained))
     base = open_target(str(run), EVERYTHING).settings.load_base(torch.float32, None)

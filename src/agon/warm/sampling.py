@@ -15,7 +15,7 @@ import numpy as np
 from agon.arena import Arena
 from agon.engines.protocol import Request, Sampling, derive_seed
 from agon.errors import InputError
-from agon.evaluate.arms import CONTROLS, Arm, Play
+from agon.evaluate.arms import CONTROLS, Arm
 from agon.evaluate.load import LoadedTarget
 from agon.evaluate.metrics import Figures, arm_figures, correctness, grid
 from agon.evaluate.split_evaluation import Progress, Settings, SplitEvaluation, first
@@ -28,7 +28,6 @@ from agon.runs.samples import Sample, SampleKey
 from agon.tasks import Task
 from agon.warm.examples import ROOM, SUMMARY_TOKENS, Solution, accepted, answer_of, summary_prompt
 
-CASCADES = Play("cascades", BASE, BASE)
 ZERO_SHOT, SELF_CASCADE = CONTROLS[:2]
 
 
@@ -86,11 +85,11 @@ def evaluated(loaded: LoadedTarget, part: Split, progress: Progress) -> Stage:
 
 def solutions(loaded: LoadedTarget, part: Split, progress: Progress) -> list[Solution]:
     """Attempts of the base at problems in its own dialect, and what it writes after reading each of them, judged."""
-    played = _played(loaded, part, (Arm(CASCADES.name, (CASCADES,), "final"),), progress)
+    played = _played(loaded, part, (SELF_CASCADE,), progress)
     found = []
     for problem in first(part.task, part.split, part.limit).problems(part.split):
         for number in range(part.samples):
-            sample = played[CASCADES.name, problem.id, number]
+            sample = played[SELF_CASCADE.name, problem.id, number]
             for attempt in (*sample.drafts, *sample.finals):
                 usable = attempt.well_formed and not attempt.truncated
                 short = attempt.length <= ROOM * part.sampling.max_tokens
