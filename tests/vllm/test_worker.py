@@ -1,6 +1,7 @@
 """The model in a child process, as on a GPU: the same rollouts, and no process left behind."""
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,7 @@ from agon.engines import worker_fork
 from agon.engines.options import VllmOptions
 from agon.engines.protocol import Sampling, derive_seed
 from agon.engines.vllm_engine import VllmEngine
+from agon.errors import InputError
 from tests.vllm.tiny import LONG, Tiny, play
 
 IN_PROCESS = VllmOptions(dtype="float32", max_model_len=1024, max_num_seqs=64, enforce_eager=True)
@@ -63,6 +65,20 @@ def test_a_child_samples_what_this_process_does_and_ends_with_its_engine(tiny: T
     assert list(rollout.token_ids) == tiny.greedy("A", LONG, 24)
     assert workers() == [worker]
     engine.close()
+    assert workers() == []
+
+
+def test_a_vllm_that_cannot_start_is_one_sentence(
+    tiny: Tiny, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(InputError, match=r"vLLM does not start: (?s:.*)max_model_len"):
+        start(tiny, replace(IN_PROCESS, max_model_len=10**7))
+
+    without_weights = tmp_path / "model"
+    shutil.copytree(tiny.path, without_weights, ignore=shutil.ignore_patterns("*.safetensors"))
+    with pytest.raises(InputError, match="worker process does not start"):
+        start(replace(tiny, path=without_weights), IN_A_CHILD)
+    assert "Cannot find any model weights" in capfd.readouterr().out  # the child's own words
     assert workers() == []
 
 

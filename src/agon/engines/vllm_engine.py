@@ -320,7 +320,18 @@ def _start(model_path: str, rank: int, options: VllmOptions, in_a_group: bool) -
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     from vllm import LLM
 
-    return LLM(model_path, **settings(options, rank, torch.cuda.is_available(), in_a_group))
+    chosen = settings(options, rank, torch.cuda.is_available(), in_a_group)
+    try:
+        return LLM(model_path, **chosen)
+    except ValueError as error:  # a refusal, such as a cache that holds no sequence
+        raise InputError(f"vLLM does not start: {error}") from error
+    except Exception as error:
+        if not str(error).startswith("WorkerProc initialization failed"):
+            raise
+        raise InputError(
+            "vLLM's worker process does not start; its lines above, marked (Worker), say why. The usual cause is a GPU "
+            "whose memory others have taken."
+        ) from error
 
 
 def settings(options: VllmOptions, rank: int, cuda: bool, in_a_group: bool = False) -> dict[str, Any]:
