@@ -529,7 +529,7 @@ def test_progress_is_the_state_and_the_last_steps(tmp_path: Path) -> None:
     run = folder.run(cell)
     run.write_config({})
     for step in range(1, 6):
-        run.add_metrics({"step": step, "loss": 0.1, "draft/correct": step / 10})
+        run.add_metrics({"step": step, "loss": 0.1, "draft/correct": step / 10, "time/step": 20.0 - step})
     run.add_metrics({"step": 5, "eval_best": 0.5})
     folder.write_state(cell, CellState(RUNNING, "train", spent=30.0))
     assert row_of(folder, cell).state == WAITING  # its sweep was killed
@@ -537,7 +537,7 @@ def test_progress_is_the_state_and_the_last_steps(tmp_path: Path) -> None:
         row = row_of(folder, cell)
     assert (row.state, row.where, row.step, row.steps) == (RUNNING, "running in train", 5, 9)
     assert row.right == pytest.approx(0.35)
-    assert row.seconds == 30.0
+    assert (row.pace, row.seconds) == (16.5, 30.0)
     # Its folder gone, a finished cell is to be done again.
     folder.write_state(cell, CellState(DONE))
     assert row_of(folder, cell).state == DONE
@@ -545,18 +545,29 @@ def test_progress_is_the_state_and_the_last_steps(tmp_path: Path) -> None:
     assert row_of(folder, cell).state == WAITING
 
 
-def test_the_time_left_is_estimated_from_what_is_done() -> None:
-    def row(state: str, seconds: float, method: str = "agon", step: int = 0) -> Row:
-        stage = "train" if state == RUNNING else ""
-        return Row("c", "g", method, 0, state, stage, step, 10, None, seconds, {}, "", "")
+def test_the_time_left_is_estimated_from_steps_and_from_what_is_done() -> None:
+    def row(
+        state: str, seconds: float, method: str | None = "agon", step: int = 0, train: float = 0.0
+    ) -> Row:
+        stage, times = "train" if state == RUNNING else "", {"train": train} if train else {}
+        pace = 8.0 if step else None
+        name = f"{method}-{state}"
+        return Row(name, "g", method, 0, state, stage, step, 10, None, pace, seconds, times, "", "")
 
     assert seconds_left([row(WAITING, 0.0)], 1) is None
-    # Half of its steps in 50 s, and another one that waits.
-    assert seconds_left([row(RUNNING, 50.0, step=5), row(WAITING, 0.0)], 1) == 150.0
-    # A finished cell of the same method says more than one of another.
-    rows = [row(DONE, 10.0, "grpo"), row(DONE, 40.0), row(RUNNING, 15.0, step=1), row(WAITING, 0.0, "grpo")]
-    assert seconds_left(rows, 1) == 35.0
-    assert seconds_left(rows, 2) == 25.0
+    assert seconds_left([row(RUNNING, 30.0)], 1) is None  # its engine starts
+    # Five steps of 8 s are left of ten, and another one waits: the 10 s of its start come with it.
+    assert seconds_left([row(RUNNING, 50.0, step=5)], 1) == 40.0
+    assert seconds_left([row(RUNNING, 50.0, step=5), row(WAITING, 0.0, "grpo")], 1) == 40.0 + 90.0
+    # The untrained model, which is evaluated soon, says nothing about trainings.
+    untrained = row(DONE, 5.0, method=None)
+    assert seconds_left([untrained, row(RUNNING, 50.0, step=5), row(WAITING, 0.0, "grpo")], 1) == 130.0
+    assert seconds_left([untrained, row(WAITING, 0.0)], 1) is None
+    # A finished cell of the same method says more than one of another, and how long evaluations take.
+    done = [row(DONE, 110.0, "grpo", train=90.0), row(DONE, 140.0, "coop", train=110.0)]
+    rows = [*done, row(RUNNING, 50.0, step=5), row(WAITING, 0.0, "grpo")]
+    assert seconds_left(rows, 1) == (40.0 + 25.0) + 110.0
+    assert seconds_left(rows, 2) == 110.0
     assert [duration(each) for each in (None, 59.0, 3661.0)] == ["…", "0:59", "1:01:01"]
 
 

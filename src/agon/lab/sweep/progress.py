@@ -7,6 +7,7 @@ from typing import Any
 
 from agon.errors import InputError
 from agon.lab.sweep.parity import budget
+from agon.lab.sweep.stages import TRAIN
 from agon.reports.tables import Table, percent
 from agon.runs.lock import has_owner
 from agon.runs.sweep_folder import DONE, FAILED, RUNNING, WAITING, Cell, SweepFolder
@@ -27,6 +28,7 @@ class Row:
     step: int
     steps: int | None
     right: float | None  # of the last steps
+    pace: float | None  # seconds of each of them
     seconds: float
     times: dict[str, float]
     error: str
@@ -57,6 +59,7 @@ def row_of(folder: SweepFolder, cell: Cell, steps: int | None = None) -> Row:
         state = type(state)(FAILED, state.stage, str(error))
     right = [line.get("challenge/correct", line.get("draft/correct")) for line in lines]
     known = [value for value in right if value is not None]
+    paces = [line["time/step"] for line in lines if "time/step" in line]
     known_state = state.state
     # A folder that was removed is made again; nobody works on a cell whose sweep was killed.
     if (known_state == DONE and not run.folder.exists()) or (
@@ -75,6 +78,7 @@ def row_of(folder: SweepFolder, cell: Cell, steps: int | None = None) -> Row:
         step=int(lines[-1]["step"]) if lines else 0,
         steps=steps,
         right=sum(known) / len(known) if known else None,
+        pace=round(sum(paces) / len(paces), 1) if paces else None,
         seconds=round(sum(times.values()) + pending, 1),
         times=times,
         error=state.error,
@@ -91,31 +95,34 @@ def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def seconds_left(rows: Sequence[Row], parallel: int) -> float | None:
-    """An estimate from the cells that are done, or else from the steps of those that train; None before either."""
+    """An estimate from the steps of the cells that train and from those that are done; None before either."""
     done = [row for row in rows if row.state == DONE and row.seconds > 0]
-    training = [
-        row for row in rows if row.state == RUNNING and row.stage == "train" and row.step and row.steps
-    ]
+    trained = [row.seconds - row.times[TRAIN] for row in done if TRAIN in row.times]
+    evaluation = sum(trained) / len(trained) if trained else 0.0
+    training = {
+        row.cell: (row.steps - row.step) * row.pace + evaluation
+        for row in rows
+        if row.state == RUNNING and row.stage == TRAIN and row.steps and row.pace is not None
+    }
 
-    def whole(row: Row) -> float | None:
-        """What the cell may take in all."""
-        like = [each.seconds for each in done if each.method == row.method] or [each.seconds for each in done]
-        if like:
-            return sum(like) / len(like)
-        own = [row] if row in training else training
-        paces = [each.seconds / each.step * (each.steps or each.step) for each in own]
-        return sum(paces) / len(paces) if paces else None
+    def of(row: Row) -> float | None:
+        if row.cell in training:
+            return training[row.cell]
+        # The untrained model is only evaluated: it says nothing about the others.
+        like = [each for each in done if each.method == row.method] or [
+            each for each in done if each.method and row.method
+        ]
+        wholes = [each.seconds for each in like] or [
+            each.seconds + training[each.cell] for each in rows if each.cell in training
+        ]
+        return max(0.0, sum(wholes) / len(wholes) - row.seconds) if wholes else None
 
-    left = []
-    for row in rows:
-        if row.state in (DONE, FAILED):
-            continue
-        total = whole(row)
-        if total is None:
-            return None
-        left.append(max(0.0, total - row.seconds))
+    left = [of(row) for row in rows if row.state not in (DONE, FAILED)]
+    known = [each for each in left if each is not None]
+    if len(known) < len(left):
+        return None
     # Cells end one after another: no less than the longest of them, and no less than all shared out.
-    return max(sum(left) / max(1, parallel), max(left, default=0.0))
+    return max(sum(known) / max(1, parallel), max(known, default=0.0))
 
 
 def duration(seconds: float | None) -> str:
