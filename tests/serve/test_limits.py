@@ -9,9 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +20,9 @@ import pytest
 from agon.serve.errors import ApiError
 from agon.serve.limits import Gate, Limits, read_body
 from agon.serve.server import is_loopback
-from tests.serve.running import KEY, SUM, Running
+from tests.serve.running import KEY, SUM, Running, other_limits
 
 ASKED: dict[str, Any] = {"model": "agon", "messages": [{"role": "user", "content": SUM}]}
-
-
-@contextmanager
-def other_limits(server: Running, **limits: Any) -> Iterator[None]:
-    """The same server under other limits for a while."""
-    service = server.opened.service
-    limits_before, gate_before = service.limits, service.gate
-    service.limits = replace(limits_before, **limits)
-    service.gate = Gate(service.limits.in_flight)
-    try:
-        yield
-    finally:
-        server.wait_until_idle()
-        service.limits, service.gate = limits_before, gate_before
 
 
 def test_more_than_fits_is_told_to_come_again(server: Running) -> None:
@@ -73,7 +57,8 @@ def test_what_takes_too_long_is_ended(server: Running) -> None:
 
 
 def test_a_prompt_may_be_limited_below_what_the_engine_reads(server: Running) -> None:
-    with other_limits(server, prompt_tokens=5), pytest.raises(openai.BadRequestError, match="takes 5 in all"):
+    expected = pytest.raises(openai.BadRequestError, match="length is 5 tokens here")
+    with other_limits(server, prompt_tokens=5), expected:
         server.client().chat.completions.create(**ASKED)
 
 

@@ -1,97 +1,143 @@
 """LiteLLM asks the embedded pair over HTTP.
 
-It needs another `openai` than ours: `scripts/litellm_contract.sh` makes an environment for it and runs these tests.
+It needs another `openai` than ours: `make test-litellm` makes an environment for it and runs these tests.
 """
 
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.serve.running import KEY, SUM, Running
+from tests.serve.running import KEY, SUM, Running, other_limits
 
 VARIABLE = "AGON_LITELLM_PYTHON"
 PYTHON = os.environ.get(VARIABLE)
-pytestmark = pytest.mark.skipif(PYTHON is None, reason="`make nightly` has LiteLLM")
-CLIENT = Path(__file__).parent / "litellm_client.py"
+pytestmark = pytest.mark.skipif(PYTHON is None, reason="`make test-litellm` has LiteLLM")
 PLAIN: dict[str, Any] = {
     "model": "openai/agon",
     "messages": [{"role": "user", "content": SUM}],
     "temperature": 0,
 }
+WARM = {**PLAIN, "temperature": 1.0}
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+# What is asked → the error that LiteLLM raises, and the status that it has from the server.
+REFUSED: dict[str, tuple[dict[str, Any], str, int]] = {
+    "wrong model": ({"model": "openai/gpt-4o"}, "NotFoundError", 404),
+    "unknown option": ({"extra_body": {"grammar": "x"}}, "BadRequestError", 400),
+    "option not supported": ({"logprobs": True}, "BadRequestError", 400),
+    "image": (
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": SUM}, IMAGE]}]},
+        "BadRequestError",
+        400,
+    ),
+    "long prompt": (
+        {"messages": [{"role": "user", "content": "7 + " * 400}]},
+        "ContextWindowExceededError",
+        400,
+    ),
+    "very long prompt": (
+        {"messages": [{"role": "user", "content": "7 + " * 40_000}]},
+        "ContextWindowExceededError",
+        400,
+    ),
+    "large body": ({"messages": [{"role": "user", "content": "7 + " * 400_000}]}, "BadRequestError", 413),
+    "wrong key": ({"api_key": "wrong"}, "AuthenticationError", 401),
+    "missing key": ({"extra_headers": {"Authorization": ""}}, "AuthenticationError", 401),
+}
 
 
-def asked(server: Running, key: str = KEY, **scenarios: dict[str, Any]) -> Any:
-    """What LiteLLM made of the server's answers, by scenario."""
+@pytest.fixture(scope="module")
+def client(server: Running) -> Iterator[subprocess.Popen[str]]:
+    """One process for all tests here: LiteLLM takes seconds to import."""
     assert PYTHON is not None
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [PYTHON, str(CLIENT), server.url, key],
-        input=json.dumps(scenarios),
-        capture_output=True,
+    with subprocess.Popen(
+        [PYTHON, str(Path(__file__).parent / "litellm_client.py"), server.url, KEY],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=300,
-        check=False,
         env={**clean, "LITELLM_LOCAL_MODEL_COST_MAP": "True"},  # the other one is on the network
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+    ) as process:
+        yield process
+        process.communicate(timeout=30)  # its input ends, and so does it
+    assert process.returncode == 0
 
 
-def test_answers_streams_counts_and_seeds(server: Running) -> None:
-    warm = {**PLAIN, "temperature": 1.0}
+def asked(client: subprocess.Popen[str], **scenarios: dict[str, Any]) -> Any:
+    """What LiteLLM made of the server's answers, by scenario."""
+    assert client.stdin is not None
+    assert client.stdout is not None
+    client.stdin.write(json.dumps(scenarios) + "\n")
+    client.stdin.flush()
+    return json.loads(client.stdout.readline())
+
+
+def told(answer: Any) -> dict[str, Any]:
+    """The same of an answer that the official client got."""
+    usage = answer.usage
+    return {
+        "contents": [choice.message.content for choice in answer.choices],
+        "reasoning": [choice.message.reasoning_content for choice in answer.choices],
+        "finish": [choice.finish_reason for choice in answer.choices],
+        "tokens": [usage.prompt_tokens, usage.completion_tokens, usage.total_tokens],
+        "reasoning_tokens": usage.completion_tokens_details.reasoning_tokens,
+    }
+
+
+def test_answers_streams_counts_and_seeds(server: Running, client: subprocess.Popen[str]) -> None:
     found = asked(
-        server,
+        client,
         whole=PLAIN,
         streamed={**PLAIN, "streamed": True},
-        four={**warm, "n": 4, "seed": 1},
-        seed={**warm, "seed": 5},
-        again={**warm, "seed": 5},
+        four={**WARM, "n": 4, "seed": 1},
+        seed={**WARM, "seed": 5},
+        again={**WARM, "seed": 5},
         short={**PLAIN, "max_tokens": 1},
-        many={**warm, "at_once": 64},
+        many={**WARM, "at_once": 64},
     )
-    whole, streamed = found["whole"], found["streamed"]
-    ours: Any = server.client().chat.completions.create(**{**PLAIN, "model": "agon"})
-    assert whole["contents"] == [ours.choices[0].message.content]
-    assert whole["reasoning"] == [ours.choices[0].message.reasoning_content]
-    assert whole["tokens"] == [
-        ours.usage.prompt_tokens,
-        ours.usage.completion_tokens,
-        ours.usage.total_tokens,
-    ]
-    assert whole["reasoning_tokens"] == ours.usage.completion_tokens_details.reasoning_tokens
-    assert streamed == {name: value for name, value in whole.items() if name != "reasoning_tokens"}
-    assert len(found["four"]["contents"]) == 4
-    assert found["seed"] == found["again"]
+    create: Any = server.client().chat.completions.create
+    assert found["whole"] == told(create(**{**PLAIN, "model": "agon"}))
+    assert found["streamed"] == {
+        name: value for name, value in found["whole"].items() if name != "reasoning_tokens"
+    }
+    assert found["four"] == told(create(**{**WARM, "model": "agon", "n": 4, "seed": 1}))
+    assert len(set(found["four"]["reasoning"])) > 1
+    assert found["seed"] == found["again"] == found["many"][5]
     assert found["short"]["finish"] == ["length"], found["short"]
     assert len(found["many"]) == 64
     assert all(answer["reasoning"][0] for answer in found["many"])
+    assert len({answer["reasoning"][0] for answer in found["many"]}) > 1
 
 
-def test_a_client_that_goes_away_leaves_nothing_running(server: Running) -> None:
-    long = {**PLAIN, "temperature": 1.0, "n": 16, "max_tokens": 200, "streamed": True, "leave_after": 3}
-    assert asked(server, left=long) == {"left": None}
+def test_a_client_that_goes_away_leaves_nothing_running(
+    server: Running, client: subprocess.Popen[str]
+) -> None:
+    before = server.opened.service.metrics.cancelled
+    long = {**WARM, "n": 16, "max_tokens": 200, "streamed": True, "leave_after": 3}
+    assert asked(client, left=long) == {"left": None}
     server.wait_until_idle()
+    assert server.opened.service.metrics.cancelled == before + 1
 
 
-def test_refusals_are_the_errors_that_litellm_knows(server: Running) -> None:
-    image = [{"role": "user", "content": [{"type": "text", "text": SUM}, IMAGE]}]
-    found = asked(
-        server,
-        model={**PLAIN, "model": "openai/gpt-4o"},
-        option={**PLAIN, "extra_body": {"grammar": "x"}},
-        image={**PLAIN, "messages": image},
-        oversize={**PLAIN, "messages": [{"role": "user", "content": "7 + " * 400_000}]},
-    )
-    assert {name: (each["error"], each["status"]) for name, each in found.items()} == {
-        "model": ("NotFoundError", 404),
-        "option": ("BadRequestError", 400),
-        "image": ("BadRequestError", 400),
-        "oversize": ("BadRequestError", 413),
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_refusals_are_the_errors_that_litellm_knows(client: subprocess.Popen[str], streamed: bool) -> None:
+    scenarios = {
+        name: {**PLAIN, "streamed": streamed, **options} for name, (options, _, _) in REFUSED.items()
     }
-    refused = asked(server, "wrong", plain=PLAIN)["plain"]
-    assert (refused["error"], refused["status"]) == ("AuthenticationError", 401)
+    found = asked(client, **scenarios)
+    assert {name: (each["error"], each["status"]) for name, each in found.items()} == {
+        name: (error, status) for name, (_, error, status) in REFUSED.items()
+    }
+
+
+def test_overload_and_time_are_the_errors_that_litellm_knows(
+    server: Running, client: subprocess.Popen[str]
+) -> None:
+    with other_limits(server, in_flight=1), server.opened.service.gate.enter(1):
+        assert asked(client, full=PLAIN)["full"]["error"] == "RateLimitError"
+    with other_limits(server, timeout_s=0.02):
+        assert asked(client, late={**PLAIN, "n": 16})["late"]["error"] == "Timeout"

@@ -43,11 +43,11 @@ def unknown_model(name: str, known: list[str]) -> ApiError:
     )
 
 
-def too_long(tokens: int, limit: int, wanted: int | None = None) -> ApiError:
-    asked = f" and {wanted} were asked for after it" if wanted else ""
+def too_long(limit: int, found: str) -> ApiError:
+    # It begins as OpenAI's does: by these words LiteLLM tells it from other wrong requests.
     return ApiError(
         400,
-        f"This prompt has {tokens} tokens{asked}, but this server takes {limit} in all.",
+        f"This model's maximum context length is {limit} tokens here, but the prompt has {found}.",
         param="messages",
         code="context_length_exceeded",
     )

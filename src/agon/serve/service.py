@@ -9,7 +9,7 @@ from agon.engines.protocol import Sampling
 from agon.game.problem import Domain
 from agon.game.prompts import Message
 from agon.serve.cascade import Ask, Cascade
-from agon.serve.errors import ApiError, bad_request, too_long, unknown_model
+from agon.serve.errors import bad_request, too_long, unknown_model
 from agon.serve.limits import CHARACTERS_PER_TOKEN, Gate, Limits
 from agon.serve.metrics import Metrics
 from agon.serve.routes import Route
@@ -49,7 +49,7 @@ class Service:
                 f"The model's chat template refuses these messages: {_line(error)}", "messages"
             ) from error
         if limit is not None and len(prompt_ids) > limit:
-            raise too_long(len(prompt_ids), limit)
+            raise too_long(limit, f"{len(prompt_ids)} tokens")
         ask = Ask(
             question=question,
             prompt_ids=prompt_ids,
@@ -68,18 +68,14 @@ class Service:
         limit = min((each for each in limits if each is not None), default=None)
         characters = len(prompt) + sum(len(message["content"]) for message in before)
         if limit is not None and characters > limit * CHARACTERS_PER_TOKEN:
-            raise ApiError(
-                400,
-                f"This prompt has {characters} characters, but this server takes {limit} tokens.",
-                param="messages",
-                code="context_length_exceeded",
-            )
+            raise too_long(limit, f"{characters} characters")
         return limit
 
     def _sampling(self, request: ChatRequest, prompt_tokens: int) -> Sampling:
         room = self.cascade.room(prompt_tokens)
         if room is not None and request.tokens is not None and request.tokens > room:
-            raise too_long(prompt_tokens, room + prompt_tokens, request.tokens)
+            found = f"{prompt_tokens} tokens and {request.tokens} were asked for after it"
+            raise too_long(room + prompt_tokens, found)
         tokens = request.tokens or self.sampling.max_tokens
         return replace(
             self.sampling,

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Ask the served pair through LiteLLM, from an environment of its own: it needs another major version of `openai`.
+# Ask the served pair through the newest release of LiteLLM, in an environment of its own; `make test-litellm` does it
+# through the one that is pinned.
 #
-#   scripts/litellm_contract.sh .venv/bin/python [LITELLM]      LITELLM: such as litellm==1.106.2; the newest if absent
+#   scripts/newest_litellm.sh .venv/bin/python [LITELLM]      LITELLM: such as litellm==1.106.2; the newest if absent
 set -euo pipefail
 python=$1 wanted=${2:-litellm}
 folder=$(dirname "$(dirname "$(realpath --no-symlinks "$python")")")/litellm
