@@ -22,9 +22,11 @@ LITELLM_BIN := .venv-litellm/bin
 LITELLM_READY := .venv-litellm/.ready
 PACKAGES := import sysconfig; print(sysconfig.get_path("purelib"))
 
-# Bytecode is written when a module is first imported; little of all that is installed ever is.
+# Bytecode is written when a module is first imported; little of all that is installed ever is. (To pip, 0 is yes
+# where the name of an option begins with "no".)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-export PIP_NO_COMPILE := 1
+export PIP_NO_COMPILE := 0
+unexport PYTHONDONTWRITEBYTECODE
 
 # One thread for each of two workers, and no look at the Hub.
 TESTS := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
@@ -78,8 +80,10 @@ sandbox:
 browser:
 	@scripts/install_browser.sh
 
+# The pip that comes with Python 3.11 takes twice as long. It also installs into the other two environments.
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet pip==26.3
 
 # Torch first and alone: the resolver keeps what is there, so the build of your choice (CPU, CUDA, ROCm)
 # stays, and nothing that belongs to another one comes with the rest.
@@ -98,7 +102,7 @@ vllm: $(VLLM_READY)  ## make the environment of the vLLM engines
 # A layer over the first environment: what vLLM needs in other versions lies in front of it, so that only that
 # is installed.
 .venv-vllm/bin/python: | $(READY)
-	$(PYTHON) -m venv .venv-vllm
+	$(PYTHON) -m venv --without-pip .venv-vllm
 	@$(BIN)/python -c '$(PACKAGES)' > "$$($(VLLM_BIN)/python -c '$(PACKAGES)')/under.pth"
 
 # vLLM chooses the torch. What it brings for pictures and sound breaks transformers where it was built
