@@ -176,17 +176,30 @@ def test_streams_are_given_back(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "\\u001b]0;x\\u0007"
 
 
-@pytest.mark.parametrize("text", ATTACKS)
+HALF = [text for text in ATTACKS if "\ud800" in text]
+
+
+@pytest.mark.parametrize(
+    ("texts", "code"),
+    [([text for text in ATTACKS if text not in HALF], 0), (HALF, 2)],
+    ids=["listed", "refused"],
+)
 @pytest.mark.parametrize("words", [["--json"], []])
 def test_a_task_of_attacks_is_listed(
-    text: str, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    texts: list[str], code: int, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [{"id": text, "problem": f"{text} {n}", "answer": text.strip() + "1"} for n in range(4)]
+    rows = [
+        {"id": text, "problem": f"{text} {n}", "answer": text.strip() + "1"}
+        for text in texts
+        for n in range(4)
+    ]
     path = tmp_path / "mine.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    main(["tasks", str(path), "--show", "2", *words])
+    assert main(["tasks", str(path), "--show", "99", *words]) == code
     shown = capsys.readouterr()
     assert obeyed(shown.out + shown.err) == []
+    if not words and code == 0:
+        assert [text for text in texts if plain(text) not in shown.out] == []
 
 
 @pytest.mark.parametrize(
