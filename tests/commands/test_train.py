@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,26 +27,14 @@ SMALL = (
 )
 
 
-def started(folder: Path) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-m", "agon.cli", "train", "--output_dir", str(folder), *SMALL],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-
-
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a fork of this process, where everything is imported; test_terminal.py has a process of its own."""
     folder = tmp_path / "run"
-    process = started(folder)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("step 2/6"):
-            break
-    process.send_signal(signal.SIGINT)
-    said = process.stderr.read()
-    assert process.wait(timeout=60) == 130, said
+    process = forked.agon("train", "--output_dir", str(folder), *SMALL)
+    assert any(line.startswith("step 2/6") for line in process.said)
+    os.kill(process.pid, signal.SIGINT)
+    said = process.said.read()
+    assert process.wait() == 130, said
     assert f"agon train --resume {folder}" in said
     assert main(["train", "--resume", str(folder)]) == 0
     steps = [line["step"] for line in Run(folder).read_metrics()]
