@@ -17,12 +17,10 @@ from tests.vllm.tiny import make_tiny, play
 PROBLEMS = 500
 
 
-@pytest.fixture(scope="module")
-def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A pair evaluated on 500 problems by each engine: same weights, decoding and seed."""
-    folder = tmp_path_factory.mktemp("engines")
+def evaluated(folder: Path, count: int) -> dict[str, Path]:
+    """A pair evaluated on so many problems by each engine: same weights, decoding and seed."""
     base = save_base(folder / "base", head_dim=32)  # vLLM's CPU attention has no smaller heads
-    problems = save_problems(folder / "bits.jsonl", PROBLEMS, validation=0)
+    problems = save_problems(folder / "bits.jsonl", count, validation=0)
     run = save_run(folder / "pair", base, problems)
     outputs = {}
     for engine in ("transformers", "vllm"):
@@ -42,7 +40,8 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.exhaustive  # most of a minute
-def test_every_arm_agrees_within_sampling_error(outputs: dict[str, Path]) -> None:
+def test_every_arm_agrees_within_sampling_error(tmp_path: Path) -> None:
+    outputs = evaluated(tmp_path, PROBLEMS)
     arms = json.loads((outputs["vllm"] / "bits-test" / "result.json").read_text())["arms"]
     contrasts = {}
     for arm in arms:
@@ -55,8 +54,9 @@ def test_every_arm_agrees_within_sampling_error(outputs: dict[str, Path]) -> Non
     assert len(contrasts) == 7
 
 
-def test_the_engines_sampled_different_rollouts(outputs: dict[str, Path]) -> None:
+def test_the_engines_sampled_different_rollouts(tmp_path: Path) -> None:
     """Otherwise the agreement would mean nothing."""
+    outputs = evaluated(tmp_path, 40)
     one, other = ((folder / "bits-test" / "samples.jsonl").read_text() for folder in outputs.values())
     assert one != other
     results = [json.loads((folder / "bits-test" / "result.json").read_text()) for folder in outputs.values()]

@@ -82,6 +82,7 @@ def test_a_vllm_that_cannot_start_is_one_sentence(
     assert workers() == []
 
 
+@pytest.mark.exhaustive  # the child of the fork server below dies the same death
 def test_a_child_that_dies_is_an_error_at_once(tiny: Tiny) -> None:
     engine = start(tiny, IN_A_CHILD)
     engine.submit([tiny.request("long", "A", "1+1=?", Sampling(900))])
