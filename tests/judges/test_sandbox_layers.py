@@ -87,8 +87,10 @@ def test_the_kernel_refuses_what_the_filter_names() -> None:
         "import os\nfor i in range(10):\n    f = os.memfd_create('x')\n    os.write(f, bytes(60 << 20))",
         f"{CTYPES}for i in range(10):\n    n = libc.shmget(0, 60 << 20, 0o1600)\n    assert n >= 0",
         f"{CTYPES}assert libc.unshare(0x10020000) == 0\nassert libc.mount(b't', b'/tmp', b'tmpfs', 0, None) == 0",
-        "import os, mmap, time\nfor i in range(8):\n    if os.fork() == 0:\n        m = mmap.mmap(-1, 60 << 20)\n"
-        "        m.write(bytes(60 << 20)); time.sleep(3)\ntime.sleep(1)",
+        "import os, mmap, time\nr, w = os.pipe()\nfor i in range(8):\n    if os.fork() == 0:\n"
+        "        m = mmap.mmap(-1, 60 << 20); m.write(bytes(60 << 20))\n"
+        "        os.write(w, b'x'); time.sleep(9); os._exit(0)\n"
+        "for i in range(8): os.read(r, 1)\ntime.sleep(1)",
         "for i in range(10):\n    open(f'/dev/shm/{i}', 'wb').write(bytes(60 << 20))",
         "import os\nfor i in range(10**6): os.close(os.open(f'/tmp/{i}', os.O_CREAT))",
         "import os\nfor i in range(10**6): os.symlink('x', f'/dev/shm/{i}')",
