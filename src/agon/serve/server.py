@@ -65,6 +65,7 @@ def serve(service: Service, bound: socket.socket, ready: Callable[[], None]) -> 
     server = make_server(service)
     # Once drained, uvicorn raises the signal again for whoever handled it before: nobody has to.
     signal.signal(signal.SIGTERM, lambda *_: None)
+    bound.listen()  # whoever comes as soon as the address is said waits for uvicorn, and is not refused
     ready()
     try:
         server.run(sockets=[bound])
