@@ -8,6 +8,7 @@ import textwrap
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -139,10 +140,22 @@ def test_a_verdict_that_hangs_on_a_busy_machine_is_tried_once_more_alone(busy_ma
 
 def test_computing_answers_are_paused_while_others_wait():
     """Not only at a low priority: on a machine that is busy anyway, that would be no time at all."""
-    with JudgePool(own_judges.misbehave, workers=2, deadline=0.3) as pool:
+
+    def paused() -> int:
+        found = []
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                found.append(process.status())
+        return found.count(psutil.STATUS_STOPPED)
+
+    with JudgePool(own_judges.misbehave, workers=2, deadline=2) as pool:
         hanging = [pool.submit(PROBLEM, "hang") for _ in range(2)]
-        assert all(verdict.correct for verdict in pool.judge_all([(PROBLEM, "work")] * 80))
-        assert not any(future.done() for future in hanging), "they have not had their time yet"
+        waiting = [pool.submit(PROBLEM, "work") for _ in range(300)]
+        while not (both := paused() == 2) and not waiting[-1].done():
+            time.sleep(0.01)
+        assert both
+        assert not any(future.done() for future in hanging)
+        assert all(future.result(timeout=30).correct for future in waiting)
         assert [future.result(timeout=30).reason for future in hanging] == ["timeout"] * 2
 
 
