@@ -22,8 +22,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path, help="a folder of runs, evaluated on validation")
+    folder = parser.parse_args().folder
+    runs = sorted(filter(is_run, folder.iterdir())) if folder.is_dir() else []
+    if not runs:
+        parser.error(f"'{folder}' has no runs.")
     found: dict[str, dict[float, dict[str, Entrant]]] = defaultdict(dict)
-    for run in sorted(filter(is_run, parser.parse_args().folder.iterdir())):
+    for run in runs:
         arms = enter_arms(str(run), split="validation")
         found[arms[HEADLINE].method][float(Run(run).read_config()["learning_rate"])] = arms
     print(markdown(table(found)))
