@@ -83,13 +83,13 @@ def test_a_judge_may_print_without_breaking_the_pool(pool):
     assert judge(pool, "right").correct
 
 
-def test_others_do_not_wait_for_a_hanging_verdict(pool):
-    hanging = [pool.submit(PROBLEM, "sleep") for _ in range(4)]
-    assert all(verdict.correct for verdict in pool.judge_all([(PROBLEM, "right")] * 20))
-    assert not all(future.done() for future in hanging), (
-        "four hanging verdicts on two workers held up the rest"
-    )
-    assert [future.result().reason for future in hanging] == ["timeout"] * 4
+def test_others_do_not_wait_for_a_hanging_verdict():
+    with JudgePool(own_judges.misbehave, workers=2, deadline=60) as pool:
+        hanging = [pool.submit(PROBLEM, "sleep") for _ in range(4)]
+        assert all(verdict.correct for verdict in pool.judge_all([(PROBLEM, "right")] * 20))
+        assert not any(future.done() for future in hanging), (
+            "four hanging verdicts on two workers held up the rest"
+        )
 
 
 @pytest.fixture
