@@ -92,6 +92,11 @@ def test_others_do_not_wait_for_a_hanging_verdict():
         )
 
 
+def test_more_hanging_verdicts_than_workers_are_timeouts_all(pool):
+    hanging = [pool.submit(PROBLEM, "sleep") for _ in range(4)]
+    assert [future.result(timeout=30).reason for future in hanging] == ["timeout"] * 4
+
+
 @pytest.fixture
 def busy_machine():
     """Processes that take all the CPU time they can get, in sessions of their own: Linux shares by session, too."""

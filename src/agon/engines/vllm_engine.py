@@ -84,7 +84,8 @@ class VllmEngine:
         # Asked before vLLM makes a group of its own in this process.
         self._beside_others = peers.in_a_group()
         self._start_arguments = (model_path, largest_rank(pair), self._options, self._beside_others)
-        self._start()
+        with _refused_in_one_sentence():
+            self._start()
         self.max_model_len: int = self._engine.model_config.max_model_len
 
     def _start(self) -> None:
@@ -320,9 +321,16 @@ def _start(model_path: str, rank: int, options: VllmOptions, in_a_group: bool) -
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     from vllm import LLM
 
-    chosen = settings(options, rank, torch.cuda.is_available(), in_a_group)
+    return LLM(model_path, **settings(options, rank, torch.cuda.is_available(), in_a_group))
+
+
+@contextmanager
+def _refused_in_one_sentence() -> Iterator[None]:
+    """For the first start only: when an engine is started again under a training, the round says what failed."""
     try:
-        return LLM(model_path, **chosen)
+        yield
+    except InputError:
+        raise
     except ValueError as error:  # a refusal, such as a cache that holds no sequence
         raise InputError(f"vLLM does not start: {error}") from error
     except Exception as error:
