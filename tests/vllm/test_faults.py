@@ -13,11 +13,13 @@ import pytest
 import torch
 from transformers import PrinterCallback
 
+from agon.engines import vllm_engine
 from agon.engines.options import ServerOptions
 from agon.engines.protocol import Sampling
 from agon.engines.vllm_engine import VllmEngine
 from agon.engines.vllm_server import VllmServerEngine
 from agon.errors import InputError
+from agon.train.redo import recover
 from agon.train.stopping import StopRunError
 from agon.train.trainer import AgonTrainer
 from tests import tiny as own
@@ -50,6 +52,10 @@ def sample_as_before(engine: VllmEngine, tiny: Tiny) -> None:
     }
 
 
+def out_of_cache(*_: Any) -> None:
+    raise ValueError("No available memory for the cache blocks.")
+
+
 def out_of_memory(*_: Any) -> None:
     raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
@@ -72,7 +78,9 @@ def test_a_child_that_hangs_is_an_error_in_time_and_replaced(tiny: Tiny, impatie
     assert workers() == []
 
 
-def test_an_engine_that_ran_out_of_memory_samples_as_before(tiny: Tiny) -> None:
+def test_an_engine_that_ran_out_of_memory_samples_as_before(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = start(tiny, IN_PROCESS)
     engine.submit([tiny.request("long", "A", "1+1=?", GREEDY)])
     engine._engine.step = out_of_memory
@@ -82,6 +90,10 @@ def test_an_engine_that_ran_out_of_memory_samples_as_before(tiny: Tiny) -> None:
     engine.recover(short.value)
     assert before() is None  # else its memory would be taken twice
     sample_as_before(engine, tiny)
+    # A second start that fails stops the run, which keeps its last step: it is no wrong input.
+    monkeypatch.setattr(vllm_engine, "_start", out_of_cache)
+    with pytest.raises(StopRunError, match="No available memory"):
+        recover(engine, short.value)
     engine.close()
 
 
