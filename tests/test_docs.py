@@ -9,6 +9,8 @@ import subprocess
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -162,7 +164,7 @@ def test_the_map_of_the_second_model_shows_what_its_script_prints(
     monkeypatch.setattr(sys, "argv", ["second_model_map.py"])
     runpy.run_path(str(ROOT / "scripts" / "second_model_map.py"))["main"]()
     printed = capsys.readouterr().out
-    assert printed.count("| grpo |") == 3
+    assert printed.count("| grpo |") == 4
     assert printed.strip() in (ROOT / "docs" / "second-model.md").read_text("utf-8")
 
 
@@ -178,6 +180,56 @@ def test_how_much_the_warmed_model_copies_is_what_the_script_prints(
     _, title, table = capsys.readouterr().out.strip().rpartition("**Warmed")
     assert table.count("\n| ") == 8
     assert title + table in page
+
+
+def test_the_plan_s_claims_about_a_second_model_are_what_the_script_prints(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = ROOT / "docs" / "results" / "second-model"
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", ["second_model_claims.py", "docs/results/second-model/a"])
+    runpy.run_path(str(ROOT / "scripts" / "second_model_claims.py"))["main"]()
+    printed = capsys.readouterr().out.strip()
+    assert printed.count(" and ") >= 6
+    assert printed in (results / "README.md").read_text("utf-8")
+    said = re.findall(r"^\| \d \| (\D+?) \|", (results / "plan.md").read_text("utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\| \d \| (\D+?) \|", printed, re.MULTILINE)
+    assert len(said) == 6
+    assert [row.replace(", `coop-pooled`,", "") for row in rows] == said
+
+
+SEEN = {"difference": 0.03, "interval": (0.01, 0.05), "p_holm": 0.01, "p_seeds": 0.01}
+
+
+@pytest.mark.parametrize(
+    ("claim", "changed", "verdict"),
+    [
+        (1, {}, "for"),
+        (1, {"p_seeds": 0.2}, "undecided"),
+        (1, {"p_seeds": None}, "undecided"),
+        (1, {"p_holm": 0.2}, "undecided"),
+        (1, {"difference": -0.03, "interval": (-0.05, 0.02)}, "against"),
+        (2, {"difference": 0.0, "interval": (-0.02, 0.009), "p_holm": 1.0}, "against"),
+        (2, {"difference": 0.0, "interval": (-0.02, 0.011), "p_holm": 1.0}, "undecided"),
+        (3, {"difference": 0.0, "interval": (-0.01, 0.01), "p_holm": 0.04}, "undecided"),
+        (3, {"interval": (-0.01, 0.07)}, "for"),
+        (3, {"interval": (-0.011, 0.07)}, "undecided"),
+        (3, {"difference": -0.02, "interval": (-0.03, -0.001)}, "against"),
+        (4, {"difference": 0.0, "interval": (-0.01, 0.019), "p_holm": 1.0}, "against"),
+        (4, {"difference": -0.02, "interval": (-0.03, -0.01)}, "against"),
+        (4, {"difference": 0.01, "interval": (0.001, 0.019), "p_seeds": 0.2}, "undecided"),
+        (5, {"p_seeds": None}, "for"),
+        (5, {"difference": 0.0, "interval": (-0.01, 0.009), "p_holm": 1.0}, "against"),
+        (6, {}, "for"),
+        (6, {"difference": -0.02, "interval": (-0.03, -0.01)}, "against"),
+    ],
+)
+def test_what_counts_for_and_against_the_claims(claim: int, changed: dict[str, Any], verdict: str) -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "second_model_claims.py"))
+    claims = script["claims"]("agon-pooled")
+    seen = SimpleNamespace(**{**SEEN, **changed})
+    found = {each.contrast: seen for each in claims} | {("coop-pooled", "coop"): seen}
+    assert claims[claim - 1].verdict(found) == verdict
 
 
 def test_the_second_model_s_sweep_has_the_rates_that_validation_chose(

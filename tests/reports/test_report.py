@@ -373,6 +373,27 @@ def test_runs_of_different_budgets_are_not_put_into_one_table(runs: Path, tmp_pa
     }
 
 
+def test_methods_with_a_rate_of_their_own_each_are_compared(runs: Path, tmp_path: Path) -> None:
+    for name in ("grpo-s0-lr3e-4", "agon-s0-lr3e-4", "agon-s1-lr3e-4"):
+        shutil.copytree(runs / name, tmp_path / "runs" / name)
+    for seed in (0, 1):
+        change_config(tmp_path / "runs" / f"agon-s{seed}-lr3e-4", learning_rate=1e-4)
+    (group,) = read_material([str(tmp_path / "runs")]).groups
+    assert group.methods == ["grpo", "agon"]
+    page = written(tmp_path / "runs")
+    assert "- Learning rates: 0.0003 for grpo; 0.0001 for agon.\n" in page
+    assert "| agon - grpo |" in page
+
+
+def test_a_method_with_two_rates_is_two_settings(runs: Path, tmp_path: Path, page: str) -> None:
+    assert "- Learning rates: " not in page
+    for name in ("grpo-s0-lr3e-4", "agon-s0-lr3e-4", "agon-s1-lr3e-4"):
+        shutil.copytree(runs / name, tmp_path / "runs" / name)
+    change_config(tmp_path / "runs" / "agon-s1-lr3e-4", learning_rate=1e-4)
+    groups = read_material([str(tmp_path / "runs")]).groups
+    assert [group.label for group in groups] == ["learning_rate 0.0003", "learning_rate 0.0001"]
+
+
 def test_an_untrained_model_tested_on_other_problems_is_not_compared(
     runs: Path, tmp_path: Path, base_and_problems: tuple[Path, Path]
 ) -> None:

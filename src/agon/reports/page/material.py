@@ -1,7 +1,8 @@
 """What a report is made of: runs, in groups that may be compared with each other, and what is wrong with some of them.
 
 Given are runs, whole or lean copies, folders of runs, folders that `agon eval --output` wrote, and sweeps. A sweep says
-itself which cells are compared; other runs are grouped by model, task, budget and learning rate.
+itself which cells are compared; other runs are grouped by model, task, budget and learning rate, unless every method
+was trained at one rate of its own.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -86,6 +87,16 @@ class Group:
     @property
     def methods(self) -> list[str]:
         return list(dict.fromkeys(record.method for record in self.runs))
+
+    @property
+    def rates(self) -> dict[float, list[str]]:
+        """The methods by the learning rate that they were trained at."""
+        found: dict[float, list[str]] = {}
+        for record in self.runs:
+            methods = found.setdefault(float(record.config["learning_rate"]), [])
+            if record.method not in methods:
+                methods.append(record.method)
+        return found
 
     @cached_property
     def tasks(self) -> list[str]:
@@ -235,6 +246,8 @@ def _groups(entries: Sequence[Entry], results: Results) -> tuple[Group, ...]:
         if entry.record and entry.method and not entry.group
     }
     differing = [name for name in ALIKE if len({str(one[name]) for one in settings.values()}) > 1]
+    if _rate_of_each_method(entries, settings):
+        differing = [name for name in differing if name != "learning_rate"]
     for entry in entries:
         if entry.method is None and not entry.group:
             continue
@@ -253,6 +266,16 @@ def _groups(entries: Sequence[Entry], results: Results) -> tuple[Group, ...]:
     return tuple(
         sorted(found, key=lambda group: -len([one for one in group.runs if one.evaluations("test")]))
     )
+
+
+def _rate_of_each_method(entries: Sequence[Entry], settings: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether a rate was chosen for each method, as a fair comparison does, and none was trained at two."""
+    rates: dict[tuple[Any, ...], set[str]] = {}
+    for entry in entries:
+        if own := settings.get(entry.name):
+            alike = (entry.method, *(str(own[name]) for name in ALIKE if name != "learning_rate"))
+            rates.setdefault(alike, set()).add(str(own["learning_rate"]))
+    return all(len(found) == 1 for found in rates.values())
 
 
 def _stands_beside(plain: Entry, members: Sequence[Entry], results: Results) -> bool:

@@ -73,8 +73,16 @@ def main_table(group: Group, task: str) -> Table:
             f"paper: {SETTING}, one training run each, the better direction chosen on the test problems, length in "
             f"thousands of tokens ({MAIN_SOURCE} of {CITED}). Another model and other problems: compare the order and "
             "the differences, not the levels.",
+            *_rates(group),
         ),
     )
+
+
+def _rates(group: Group) -> Iterator[str]:
+    """Which method was trained at which learning rate, where they differ."""
+    if len(group.rates) > 1:
+        said = (f"{rate:g} for {', '.join(methods)}" for rate, methods in group.rates.items())
+        yield f"Learning rates: {'; '.join(said)}."
 
 
 def _arms(entrants: Sequence[Entrant]) -> str:
