@@ -538,6 +538,13 @@ def test_progress_is_the_state_and_the_last_steps(tmp_path: Path) -> None:
     assert (row.state, row.where, row.step, row.steps) == (RUNNING, "running in train", 5, 9)
     assert row.right == pytest.approx(0.35)
     assert (row.pace, row.seconds) == (16.5, 30.0)
+    # A training that has come to its end evaluates on the engine that it has.
+    run.write_summary({"finished": True, "steps": 9, "seconds": 1.0})
+    with owned(folder.lock(cell)):
+        assert row_of(folder, cell).where == "running in train"
+        run.evaluations.mkdir()
+        assert row_of(folder, cell).where == "running in evaluation"
+        assert seconds_left([row_of(folder, cell)], 1) == 4 * 16.5
     # Its folder gone, a finished cell is to be done again.
     folder.write_state(cell, CellState(DONE))
     assert row_of(folder, cell).state == DONE

@@ -13,6 +13,9 @@ from agon.runs.lock import has_owner
 from agon.runs.sweep_folder import DONE, FAILED, RUNNING, WAITING, Cell, SweepFolder
 
 LAST = 4  # steps whose accuracy is shown
+EVALUATION = (
+    "evaluation"  # of a training that is at its end and evaluates on its engine, in the stage `train`
+)
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,10 @@ def row_of(folder: SweepFolder, cell: Cell, steps: int | None = None) -> Row:
     try:
         times = run.read_times()
         lines = [line for line in run.read_metrics() if "loss" in line][-LAST:]
+        trained = bool(run.read_summary().get("finished"))
         steps = steps_of(folder, cell) if steps is None else steps
     except InputError as error:
-        times, lines = {}, []
+        times, lines, trained = {}, [], False
         state = type(state)(FAILED, state.stage, str(error))
     right = [line.get("challenge/correct", line.get("draft/correct")) for line in lines]
     known = [value for value in right if value is not None]
@@ -66,6 +70,9 @@ def row_of(folder: SweepFolder, cell: Cell, steps: int | None = None) -> Row:
         known_state == RUNNING and not has_owner(folder.lock(cell))
     ):
         known_state = WAITING
+    stage = state.stage if known_state != DONE else ""
+    if (known_state, stage) == (RUNNING, TRAIN) and trained and run.evaluations.exists():
+        stage = EVALUATION
     going = time.time() - state.since if known_state == RUNNING and state.since else 0.0
     pending = 0.0 if state.stage in times else state.spent + going
     return Row(
@@ -74,7 +81,7 @@ def row_of(folder: SweepFolder, cell: Cell, steps: int | None = None) -> Row:
         method=cell.method,
         seed=cell.seed,
         state=known_state,
-        stage=state.stage if known_state != DONE else "",
+        stage=stage,
         step=int(lines[-1]["step"]) if lines else 0,
         steps=steps,
         right=sum(known) / len(known) if known else None,
@@ -102,7 +109,7 @@ def seconds_left(rows: Sequence[Row], parallel: int) -> float | None:
     training = {
         row.cell: (row.steps - row.step) * row.pace + evaluation
         for row in rows
-        if row.state == RUNNING and row.stage == TRAIN and row.steps and row.pace is not None
+        if row.state == RUNNING and row.stage in (TRAIN, EVALUATION) and row.steps and row.pace is not None
     }
 
     def of(row: Row) -> float | None:
