@@ -206,6 +206,24 @@ def test_a_folder_begun_with_other_options_is_refused_and_more_cells_are_welcome
         planned(here, methods=["agon"], overrides={"agon": {"lora_r": 2}})
 
 
+def test_a_part_of_a_sweep_is_run_by_the_names_of_its_cells(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = written(here / "s.yaml", methods=["grpo", "agon"], seeds=2)
+    asked = ["sweep", target, "--only", "agon-s1", "grpo-s0", "--dry-run"]
+    assert main(asked) == 0
+    said = capsys.readouterr().out
+    assert "4 cells in sweeps/s, 2 of them to do" in said
+    assert re.findall(r"--output_dir \S+/(\S+)", said) == ["grpo-s0", "agon-s1"]
+    assert main([*asked[:3], "agon-s1,agon-s2", "--dry-run"]) == 2
+    assert "Unknown cell of the sweep 'agon-s2': did you mean 'agon-s1'?" in capsys.readouterr().err
+    made = plan(read_sweep(target), here / "out", only=["agon-s1"])
+    write_plan(made)
+    assert [cell.name for cell in made.chosen] == ["agon-s1"]
+    assert [cell.name for cell in made.folder.cells()] == ["grpo-s0", "agon-s0", "grpo-s1", "agon-s1"]
+    assert [row_of(made.folder, cell).state for cell in made.cells] == [WAITING] * 4
+
+
 def test_equal_budgets_are_a_table_and_a_difference_is_a_warning_or_with_strict_a_refusal(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,7 @@
 # A sitting on the GPU machine, after stage.sh: cells train in the background, and each call brings home what is finished.
 #
 #   sitting.sh merge KEPT                   the warmed base, from the adapter of an earlier warm-up
-#   sitting.sh start SWEEP NAME PARALLEL    trains and evaluates the cells of a sweep file in ~/runs/NAME
+#   sitting.sh start SWEEP NAME CELL...     trains and evaluates these cells of a sweep file at once, in ~/runs/NAME
 #   sitting.sh wait SECONDS NAME            until it has ended or SECONDS have passed; lean copies of evaluated cells, logs
 #                                           and vLLM's compiled graphs go to $OUT
 #   sitting.sh keep FOLDER                  vLLM's compiled graphs, as an earlier sitting brought them home
@@ -24,8 +24,8 @@ start)
     setsid nohup nvidia-smi --query-gpu=timestamp,utilization.gpu,memory.used,power.draw --format=csv,noheader --loop=5 \
         > ~/logs/card.csv 2>&1 < /dev/null &
     setsid nohup top -b -d 20 -w 160 > ~/logs/top.txt 2>&1 < /dev/null &
-    setsid nohup python3 -m agon.cli sweep "$2" --output ~/runs/"$3" --parallel "$4" --stagger 3 \
-        > ~/logs/"$3".log 2>&1 < /dev/null &
+    setsid nohup python3 -m agon.cli sweep "$2" --output ~/runs/"$3" --only "${@:4}" --parallel $(($# - 3)) \
+        --stagger 3 > ~/logs/"$3".log 2>&1 < /dev/null &
     ;;
 wait)
     for ((waited = 0; waited < $2; waited += 5)); do

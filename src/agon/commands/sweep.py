@@ -48,6 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seeds", nargs="+", type=whole(0), default=[], metavar="N", help="how many, from 0; several: these"
     )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="CELL",
+        help="only these cells now (grpo-s0); the others wait",
+    )
     parser.add_argument("--on", default="local", help="local (default), slurm or ray")
     parser.add_argument(
         "--output", type=Path, metavar="DIR", help="the sweep's folder; sweeps/NAME otherwise"
@@ -77,9 +84,10 @@ def run(arguments: argparse.Namespace) -> int:
     seeds = list(range(arguments.seeds[0])) if len(arguments.seeds) == 1 else arguments.seeds
     if arguments.seeds == [0]:
         raise InputError("--seeds must be at least 1: it is how many, counted from 0.")
+    only = [name for word in arguments.only for name in word.split(",") if name]
     _refuse_folder(arguments.target)
     sweep = read_sweep(arguments.target, arguments.rest, methods, seeds)
-    made = plan(sweep, arguments.output, arguments.on, arguments.strict, arguments.trust_run_code)
+    made = plan(sweep, arguments.output, arguments.on, arguments.strict, arguments.trust_run_code, only)
     _announce(made, arguments.json)
     if arguments.dry_run:
         _show_commands(made, arguments.json)
@@ -96,9 +104,9 @@ def _carry_out(made: "Plan", arguments: argparse.Namespace) -> int:
     from agon.lab.sweep.watching import SweepView
     from agon.runs.sweep_folder import FAILED
 
-    at_a_time = arguments.parallel or max(1, len(devices()) if made.on == "local" else len(made.cells))
+    at_a_time = arguments.parallel or max(1, len(devices()) if made.on == "local" else len(made.chosen))
     stopped = 0
-    with _sigterm() as ended_by, SweepView(made.folder, made.cells, at_a_time) as view:
+    with _sigterm() as ended_by, SweepView(made.folder, made.chosen, at_a_time) as view:
         try:
             carry_out(made, view, arguments.parallel, arguments.stagger)
         except KeyboardInterrupt:
@@ -108,7 +116,7 @@ def _carry_out(made: "Plan", arguments: argparse.Namespace) -> int:
         say("agon: stopped; every cell has kept what it had, and the same command goes on.", file=sys.stderr)
         return stopped
     say(f"What came of it: agon report {made.folder.folder}", file=sys.stderr)
-    failed = [row for row in rows_of(made.folder, made.cells) if row.state == FAILED]
+    failed = [row for row in rows_of(made.folder, made.chosen) if row.state == FAILED]
     return 1 if failed else 0
 
 
@@ -119,7 +127,7 @@ def _queue(made: "Plan", arguments: argparse.Namespace) -> int:
     if arguments.json:
         _show_status(made.folder, True)
     else:
-        say(f"Submitted {len(submitted)} of {len(made.cells)} cells; the others are done or in the queue.")
+        say(f"Submitted {len(submitted)} of {len(made.chosen)} cells; the others are done or in the queue.")
         say(f"Where they are: agon sweep --status {made.folder.folder}")
         say(f"What came of it: agon report {made.folder.folder}")
     return 0

@@ -28,9 +28,15 @@ class Plan:
     on: str = "local"
     trust_run_code: bool = False
     warnings: list[str] = field(default_factory=list)
+    only: tuple[str, ...] = ()  # names of cells; none: all of them
+
+    @property
+    def chosen(self) -> list[Cell]:
+        """The cells that are run this time."""
+        return [cell for cell in self.cells if not self.only or cell.name in self.only]
 
     def jobs(self) -> list[CellJob]:
-        return [job_for(self.sweep, self.folder, cell, self.trust_run_code) for cell in self.cells]
+        return [job_for(self.sweep, self.folder, cell, self.trust_run_code) for cell in self.chosen]
 
     def unfinished(self) -> list[CellJob]:
         """The cells of which a stage is left; a folder that was removed has all of them left."""
@@ -45,11 +51,16 @@ def plan(
     on: str = "local",
     strict: bool = False,
     trust_run_code: bool = False,
+    only: Sequence[str] = (),
 ) -> Plan:
     """Check all that can be checked before anything starts; nothing is written."""
     if on not in PLACES:
         raise unknown("place for a sweep", on, PLACES)
     cells = expand(sweep)
+    names = [cell.name for cell in cells]
+    for name in only:
+        if name not in names:
+            raise unknown("cell of the sweep", name, names)
     check(sweep, cells, trust_run_code, here=on == "local")
     folder = SweepFolder(output or Path("sweeps") / sweep.name)
     others = refuse_another_sweep(folder, sweep, cells)
@@ -57,7 +68,7 @@ def plan(
     warnings = list(differences(found))
     if strict and warnings:
         raise InputError(f"{warnings[0]} Without --strict it is a warning.")
-    return Plan(sweep, folder, cells, others, found, on, trust_run_code, warnings)
+    return Plan(sweep, folder, cells, others, found, on, trust_run_code, warnings, tuple(only))
 
 
 def write_plan(made: Plan) -> None:
