@@ -20,6 +20,9 @@ from agon.lab.sweep.asked import read_sweep
 from agon.lab.sweep.cells import options_of
 from agon.lab.sweep.launch import plan
 from agon.planning.machine import check_sandbox
+from agon.reports.page.material import read_material
+from agon.reports.tables import markdown
+from agon.reports.training_tables import signal_table
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")])
@@ -196,6 +199,14 @@ def test_the_plan_s_claims_about_a_second_model_are_what_the_script_prints(
     rows = re.findall(r"^\| \d \| (\D+?) \|", printed, re.MULTILINE)
     assert len(said) == 6
     assert [row.replace(", `coop-pooled`,", "") for row in rows] == said
+
+
+def test_the_signal_of_a_second_model_s_runs_is_what_a_report_counts() -> None:
+    results = ROOT / "docs" / "results" / "second-model"
+    (group,) = read_material([str(results / "a")]).groups
+    counted = markdown(signal_table(group.runs)).strip()
+    assert counted.count("| 16,384 |") >= 5
+    assert counted in (results / "README.md").read_text("utf-8")
 
 
 SEEN = {"difference": 0.03, "interval": (0.01, 0.05), "p_holm": 0.01, "p_seeds": 0.01}

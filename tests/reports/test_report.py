@@ -25,6 +25,7 @@ from agon.reports.page.sections.duels import _test_quote, duels_section
 from agon.reports.page.sections.training import curves
 from agon.reports.quotes import Quote
 from agon.reports.tables import interval, percent
+from agon.reports.training_tables import signal_table
 from agon.runs.evaluations import EvaluationFolder
 from agon.runs.folder import Run
 from agon.runs.lean import lean_copy
@@ -257,6 +258,16 @@ def test_signal_counts_the_rollouts_that_each_adapter_learned_from(page: str) ->
     # grpo, with 24 a step, had got its 80 after step 4; of steps 3 and 4 it got 3 and 4 of 16 right.
     assert found["agon-s1-lr3e-4"][8] == percent((3 + 4) / 32)
     assert found["grpo-s0-lr3e-4"][5:] == ["", "", "", ""]
+
+
+def test_an_adapter_of_a_pooled_pair_learns_from_every_rollout(
+    tmp_path: Path, base_and_problems: tuple[Path, Path]
+) -> None:
+    for method in ("coop", "coop-pooled"):
+        trained(tmp_path / method, *base_and_problems, method, 0, 3e-4)
+    found = {row[0]: row[1:] for row in signal_table([read_record(run) for run in tmp_path.iterdir()]).rows}
+    assert found["coop"][:4] == ("2", "128", "80", "62.5")
+    assert found["coop-pooled"][:4] == ("2", "256", "160", "62.5")
 
 
 def test_the_budget_counts_what_the_steps_were_given(page: str) -> None:

@@ -96,7 +96,8 @@ class Record:
     def signal(self) -> dict[str, list[float]]:
         """The rollouts that each adapter learned from, summed up step by step.
 
-        A group whose rollouts all earned the same teaches nothing and is left out of the update.
+        A group whose rollouts all earned the same teaches nothing and is left out of the update. Where policies learn
+        from each other's rollouts too, every one learns from all.
         """
         method = method_of(self.method)
         roles = ("draft", "challenge") if method.challenges else ("draft",)
@@ -106,6 +107,8 @@ class Record:
             fed: dict[str, float] = {}
             for role, policy in zip(roles, method.players(int(step["step"]) - 1), strict=False):
                 fed[policy] = fed.get(policy, 0.0) + rows * (1 - step[f"{role}/dropped_groups"])
+            if method.learns_from == "both":
+                fed = dict.fromkeys(fed, sum(fed.values()))
             for name, more in fed.items():
                 before = sums.setdefault(name, [])
                 before.append((before[-1] if before else 0.0) + more)
