@@ -10,6 +10,7 @@ import argparse
 from collections import defaultdict
 from pathlib import Path
 
+from agon.errors import InputError
 from agon.evaluate.compare import HEADLINE, Entrant, enter_arms
 from agon.reports.tables import Table, markdown, percent
 from agon.runs.folder import Run, is_run
@@ -28,7 +29,10 @@ def main() -> None:
         parser.error(f"'{folder}' has no runs.")
     found: dict[str, dict[float, dict[str, Entrant]]] = defaultdict(dict)
     for run in runs:
-        arms = enter_arms(str(run), split="validation")
+        try:
+            arms = enter_arms(str(run), split="validation")
+        except InputError as error:
+            parser.error(str(error))
         found[arms[HEADLINE].method][float(Run(run).read_config()["learning_rate"])] = arms
     print(markdown(table(found)))
 

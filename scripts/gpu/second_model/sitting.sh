@@ -3,20 +3,14 @@
 #
 #   sitting.sh merge KEPT                   the warmed base, from the adapter of an earlier warm-up
 #   sitting.sh start SWEEP NAME CELL...     trains and evaluates these cells of a sweep file at once, in ~/runs/NAME
-#   sitting.sh wait SECONDS NAME            until it has ended or SECONDS have passed; lean copies of evaluated cells, logs
-#                                           and vLLM's compiled graphs go to $OUT
-#   sitting.sh keep FOLDER                  vLLM's compiled graphs, as an earlier sitting brought them home
+#   sitting.sh wait SECONDS NAME FOLDER     until it has ended or SECONDS have passed; lean copies of evaluated cells, and
+#                                           logs, go to FOLDER
 set -uo pipefail
-out=${OUT:-}
 cd ~/agon && source env.sh
 case $1 in
 merge)
     source scripts/gpu/mps.sh
-    (command -v nvidia-cuda-mps-control && echo get_server_list | nvidia-cuda-mps-control) || echo "No multi-process service."
     bash scripts/gpu/second_model/warm.sh "$2"
-    ;;
-keep)
-    mkdir -p ~/.cache && tar -xf "$2/cache.tar.xz" -C ~/.cache
     ;;
 start)
     source scripts/gpu/mps.sh
@@ -28,6 +22,7 @@ start)
         --stagger 3 > ~/logs/"$3".log 2>&1 < /dev/null &
     ;;
 wait)
+    out=${4:?"a folder for what is brought home"}
     for ((waited = 0; waited < $2; waited += 5)); do
         pgrep -f "agon.cli sweep" > /dev/null || break
         sleep 5
@@ -42,7 +37,6 @@ wait)
     tar -cJf "$out/lean.tar.xz" -C ~ lean
     mkdir -p ~/logs/"$3" && cp ~/runs/"$3"/*.{log,out,state.json} ~/logs/"$3"/ 2> /dev/null
     tar -cJf "$out/logs.tar.xz" -C ~ logs
-    timeout 30 tar -cJf "$out/cache.tar.xz" -C ~/.cache vllm
     tail -n 3 ~/logs/card.csv
     ;;
 esac

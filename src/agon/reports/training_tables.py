@@ -5,7 +5,6 @@ from statistics import fmean, median
 from typing import Any
 
 from agon.evaluate.compare import Entrant
-from agon.game.methods import method as method_of
 from agon.reports.tables import Table, interval, number, percent
 from agon.runs.differences import differences
 from agon.runs.folder import STAGES
@@ -53,14 +52,13 @@ def signal_table(records: Sequence[Record]) -> Table:
         signal = record.signal()
         last = record.steps[-_quarter(record) :]
         useful = fmean(sums[-1] for sums in signal.values())
-        each = record.rollouts / (1 if method_of(record.method).learns_from == "both" else len(signal))
         rows.append(
             (
                 record.name,
                 str(len(signal)),
-                f"{each:,.0f}",
+                f"{record.rollouts_each:,.0f}",
                 f"{useful:,.0f}",
-                percent(useful / each),
+                percent(useful / record.rollouts_each),
                 *(percent(_mean(last, f"{role}/correct")) for role in ("draft", "challenge")),
                 *(percent(_mean(last, f"duel/{what}")) for what in ("converted", "corrupted")),
                 percent(_accuracy_at(useful, single_policy)) if record.method != "grpo" else "",

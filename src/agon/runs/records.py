@@ -115,6 +115,11 @@ class Record:
         return sums
 
     @property
+    def rollouts_each(self) -> float:
+        """The rollouts that an adapter would learn from if no group were left out."""
+        return self.rollouts / (1 if method_of(self.method).learns_from == "both" else len(self.signal()))
+
+    @property
     def sampled_tokens(self) -> float:
         """The tokens of all completions sampled in training."""
         return sum(step["time/tokens_per_second"] * step["time/sampling"] for step in self.steps)

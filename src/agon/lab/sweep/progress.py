@@ -13,9 +13,8 @@ from agon.runs.lock import has_owner
 from agon.runs.sweep_folder import DONE, FAILED, RUNNING, WAITING, Cell, SweepFolder
 
 LAST = 4  # steps whose accuracy is shown
-EVALUATION = (
-    "evaluation"  # of a training that is at its end and evaluates on its engine, in the stage `train`
-)
+# What a cell shows that is in the stage `train`, has trained, and evaluates on its engine.
+EVALUATION = "evaluation"
 
 
 @dataclass(frozen=True)

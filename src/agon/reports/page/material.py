@@ -93,7 +93,7 @@ class Group:
         """The methods by the learning rate that they were trained at."""
         found: dict[float, list[str]] = {}
         for record in self.runs:
-            methods = found.setdefault(float(record.config["learning_rate"]), [])
+            methods = found.setdefault(record.rate, [])
             if record.method not in methods:
                 methods.append(record.method)
         return found
