@@ -1,53 +1,158 @@
-"""What the copying trap's model predicts for Qwen2.5-Coder-0.5B on GSM8K: accuracy over steps, `coop` and `agon`.
+"""What the copying trap's model predicts for a real setting: accuracy over steps, `coop` and `agon`.
 
-    python scripts/copying_calibrated.py
+    python scripts/copying_calibrated.py                            Qwen2.5-Coder-0.5B on GSM8K, as measured
+    python scripts/copying_calibrated.py DRAFTS ALONE READING       from evaluations, each RUN@ARM
 
-As `agon.lab.worlds.copying_model`, with easy and hard problems: drafts right and working it out as often as measured on
-that model, and skill that grows on both kinds at once. A source of predictions, not of evidence.
+As `agon.lab.worlds.copying_model`, with problems of several kinds: drafts right and working it out as often as measured
+on each kind, and skill that grows on all kinds at once. DRAFTS is who drafts, ALONE the challenger before it is
+trained, READING a challenger that reads drafts, for the share that it copies: for a pair RUN@A RUN@B 'RUN@A->B'.
+Every problem is a kind then. What was measured comes first: p (how often drafts are right), q (how often the
+challenger is right alone), and whether q lies in the band in which competition should help. A source of
+predictions, not of evidence.
 """
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from agon.lab.worlds.copying_model import AGON, COOP, advantages, logit, share
+from agon.errors import InputError
+from agon.evaluate.compare import Entrant, enter_all, refuse_unlike
+from agon.evaluate.draft_effects import DraftEffects, draft_effects, exchanges
+from agon.judges.pool import JudgePool
+from agon.lab.worlds.copying_model import AGON, COOP, advantages, logit, share, threshold
+from agon.reports.tables import Table, markdown, percent
+from agon.runs.evaluations import find_evaluations, folder_name
+from agon.runs.folder import Run, is_run
 
-EASY = 0.35  # of the problems
-DRAFTS, SKILL, WORK = (0.70, 0.09), (0.66, 0.08), 0.6  # easy and hard
 GROUPS, SIZE, RATE = 32, 8, 0.4
 SHOWN = (16, 32, 64, 128, 256)
+SKILL_RATES = (0.0, 0.05, 0.1, 0.2, 0.4)
+LEAST, MOST = 0.02, 0.98  # a share of 0 or 1 has no logit
 
 
-def accuracies(bonus: float, skill_rate: float, seed: int) -> list[float]:
+@dataclass(frozen=True)
+class Setting:
+    """Kinds of problems: how common each is, how often its drafts are right, and working it out; and how often
+    the challenger works it out."""
+
+    weights: tuple[float, ...]
+    drafts: tuple[float, ...]
+    skill: tuple[float, ...]
+    work: float
+
+
+MEASURED = Setting(weights=(0.35, 0.65), drafts=(0.70, 0.09), skill=(0.66, 0.08), work=0.6)  # easy and hard
+
+
+def accuracies(setting: Setting, bonus: float, skill_rate: float, seed: int) -> list[float]:
     """Accuracy after each of the steps that are shown."""
     rng, shape = np.random.default_rng(seed), (GROUPS, SIZE)
-    choice, skill = logit(WORK), np.array([logit(each) for each in SKILL])
+    weights, drafts = np.array(setting.weights), np.array(setting.drafts)
+    choice, skill = logit(setting.work), np.array([logit(each) for each in setting.skill])
     found = []
     for step in range(1, max(SHOWN) + 1):
-        w, easy = share(choice), rng.random((GROUPS, 1)) < EASY
-        able = np.where(easy, *(share(each) for each in skill))
-        draft = rng.random(shape) < np.where(easy, *DRAFTS)
+        w, alone = share(choice), 1 / (1 + np.exp(-skill))
+        kind = np.searchsorted(weights.cumsum()[:-1], rng.random((GROUPS, 1)), side="right")
+        able = alone[kind]
+        draft = rng.random(shape) < drafts[kind]
         work, solved = rng.random(shape) < w, rng.random(shape) < able
         right = np.where(work, solved, draft)
         advantage = advantages(2.0 * right + bonus * (right & ~draft))
         choice += RATE * float((advantage * (work - w)).mean())
         skill += skill_rate * float((advantage * work * (solved - able)).mean())
         if step in SHOWN:
-            alone, copied = (
-                EASY * easier + (1 - EASY) * harder
-                for easier, harder in ((share(skill[0]), share(skill[1])), DRAFTS)
-            )
-            found.append(w * alone + (1 - w) * copied)
+            alone = 1 / (1 + np.exp(-skill))
+            found.append(float(weights @ (w * alone + (1 - w) * drafts)))
     return found
 
 
-def main() -> None:
-    print(f"| skill rate | method | {SHOWN[0]} steps | {' | '.join(map(str, SHOWN[1:]))} |")
-    print("| --- | --- |" + " ---: |" * len(SHOWN))
-    for skill_rate in (0.0, 0.05, 0.1, 0.2, 0.4):
+def predictions(setting: Setting, seeds: int = 12) -> Table:
+    rows = []
+    for skill_rate in SKILL_RATES:
         for name, bonus in (("coop", COOP), ("agon", AGON)):
-            mean = np.mean([accuracies(bonus, skill_rate, seed) for seed in range(12)], axis=0)
-            cells = " | ".join(f"{100 * accuracy:.1f}" for accuracy in mean)
-            print(f"| {skill_rate} | `{name}` | {cells} |", flush=True)
+            each = [accuracies(setting, bonus, skill_rate, seed) for seed in range(seeds)]
+            rows.append((str(skill_rate), f"`{name}`", *map(percent, np.mean(each, axis=0))))
+    return Table("Accuracy over steps", ("skill rate", "method", *map(str, SHOWN)), tuple(rows))
+
+
+def measured(places: Sequence[str], task: str, split: str) -> tuple[Setting, Table]:
+    """The setting that evaluations describe, and what was measured."""
+    drafts, alone, reading = entrants = enter_all(places, task, split)
+    refuse_unlike(entrants)
+    p, q, copies = float(drafts.correct.mean()), float(alone.correct.mean()), copied(effects(reading, split))
+    setting = Setting(
+        weights=tuple([1 / len(drafts.correct)] * len(drafts.correct)),
+        drafts=rates(drafts.correct),
+        skill=rates(alone.correct),
+        work=clipped(1 - copies),
+    )
+    lowest = threshold(p)
+    row = (*map(percent, (p, q, lowest, copies)), "yes" if lowest < q < p else "no")
+    name = f"{drafts.method} drafts for {alone.method}"
+    return setting, Table(name, ("p", "q", "band from", "copies", "in the band"), (row,))
+
+
+def effects(reading: Entrant, split: str) -> DraftEffects:
+    """What became of the drafts that this arm read."""
+    wanted = folder_name(reading.result["task"], split)
+    place = Run(reading.where).evaluations if is_run(reading.where) else Path(reading.where)
+    (folder,) = (each for each in find_evaluations(place, split) if each.folder.name == wanted)
+    read = exchanges(reading.result, folder.read_samples())
+    if reading.arm not in read:
+        raise InputError(f"{reading.where}@{reading.arm} reads no drafts; these do: {', '.join(read)}.")
+    with JudgePool("math") as pool:
+        return draft_effects(read[reading.arm], folder.read_settings()["dialect"], pool)
+
+
+def rates(correct: np.ndarray) -> tuple[float, ...]:
+    """How often each problem is right, drawn to the mean as if by one sample more: few samples are often all right
+    or all wrong. The mean stays what it is."""
+    samples, whole = correct.shape[1], float(correct.mean())
+    return tuple(clipped(float(each)) for each in (correct.sum(axis=1) + whole) / (samples + 1))
+
+
+def clipped(each: float) -> float:
+    return min(max(each, LEAST), MOST)
+
+
+def copied(effects: DraftEffects) -> float:
+    """The share of finals that take the draft's answer and would not have found it, of those that could."""
+    taken = possible = 0.0
+    for drafts, after, alone in (
+        (effects.both_right + effects.corrupted, effects.copied_right, effects.alone_after_right),
+        (effects.answered_wrong, effects.copied_wrong, effects.alone_after_wrong),
+    ):
+        if after is not None and alone is not None:
+            taken += drafts * (after - alone)
+            possible += drafts * (1 - alone)
+    return max(taken / possible, 0.0) if possible else 0.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("places", metavar="RUN@ARM", nargs="*", help="DRAFTS, ALONE and READING, or none")
+    parser.add_argument("--task", default="gsm8k")
+    parser.add_argument("--split", default="test", choices=("validation", "test"))
+    arguments = parser.parse_args()
+    if len(arguments.places) not in (0, 3):
+        parser.error("give three arms, DRAFTS ALONE READING, or none")
+    setting = MEASURED
+    if arguments.places:
+        try:
+            setting, table = measured(arguments.places, arguments.task, arguments.split)
+        except InputError as error:
+            print(f"copying_calibrated: {error}", file=sys.stderr)
+            return 2
+        print(markdown(table))
+    print(markdown(predictions(setting)), end="")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

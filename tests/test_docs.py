@@ -159,6 +159,21 @@ def test_the_plan_of_the_second_model_shows_the_power_that_its_script_prints(
     assert [row for row in rows if row not in shown] == []
 
 
+def test_what_setting_d_could_show_is_what_the_script_prints(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "results" / "second-model" / "README.md").read_text("utf-8")
+    ((command, runs),) = re.findall(
+        r"`python scripts/(copying_calibrated.py [^`]+)`, with `([^`]+)` for RUNS", page
+    )
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", command.replace("RUNS", runs).split())
+    assert runpy.run_path(str(ROOT / "scripts" / "copying_calibrated.py"))["main"]() == 0
+    printed = capsys.readouterr().out.strip()
+    assert printed.count("`agon`") == 5
+    assert printed in page
+
+
 @pytest.mark.exhaustive  # half a minute: wrong answers are compared by the math judge
 def test_the_map_of_the_second_model_shows_what_its_script_prints(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

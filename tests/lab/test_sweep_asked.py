@@ -491,17 +491,26 @@ def test_cells_share_devices_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cards", "parallel", "told"),
+    ("cards", "parallel", "said", "told"),
     [
-        (["0"], 5, {SHARED_BY: "5"}),
-        (["0"], None, {SHARED_BY: "1"}),
-        (["0", "1"], 3, {SHARED_BY: "2", "CUDA_VISIBLE_DEVICES": "0"}),
-        ([], 2, {}),
+        (["0"], 5, None, {SHARED_BY: "5"}),
+        (["0"], None, None, {SHARED_BY: "1"}),
+        (["0", "1"], 3, None, {SHARED_BY: "2", "CUDA_VISIBLE_DEVICES": "0"}),
+        (["0"], 2, "7", {SHARED_BY: "7"}),  # two cells of this sweep, and others beside it
+        (["0"], 5, "2", {SHARED_BY: "5"}),
+        ([], 2, None, {}),
     ],
 )
 def test_a_cell_is_told_how_many_share_its_card(
-    cards: list[str], parallel: int | None, told: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    cards: list[str],
+    parallel: int | None,
+    said: str | None,
+    told: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if said:
+        monkeypatch.setenv(SHARED_BY, said)
+
     class Started:
         def __init__(self, job: CellJob, environment: dict[str, str]) -> None:
             self.job = job

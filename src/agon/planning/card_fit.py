@@ -8,9 +8,11 @@ Where rows are laid in lines, a micro-batch may have as many tokens as fit: larg
 without checkpointing comes before a larger one with it.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from agon.errors import InputError
 from agon.planning.architectures import Architecture
 from agon.planning.estimate import GIB, Workload, memory
 
@@ -71,6 +73,14 @@ def fit(
             if needed <= MARGIN * there:
                 return found
     return found
+
+
+def sharers() -> int:
+    """How many trainings share the card, by what the environment says."""
+    said = os.environ.get(SHARED_BY, "1")
+    if not said.isdigit() or int(said) < 1:
+        raise InputError(f"{SHARED_BY} must be a positive whole number, not '{said}'.")
+    return int(said)
 
 
 def engine_bytes(model: Architecture, work: Workload, there: int) -> int:

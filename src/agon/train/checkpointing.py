@@ -9,7 +9,7 @@ import torch
 
 from agon.errors import InputError
 from agon.planning.architectures import from_config
-from agon.planning.card_fit import LINES, SHARED_BY, Fit, fit
+from agon.planning.card_fit import LINES, Fit, fit, sharers
 from agon.planning.recipe_plan import workload
 from agon.train.config import AgonConfig
 from agon.train.option_combinations import pass_refusals
@@ -61,17 +61,9 @@ def memory_there(config: AgonConfig) -> int:
         free, whole = torch.cuda.mem_get_info(config.device)
         # The base lies there already, and is in what training needs.
         own = int(free) + torch.cuda.memory_reserved(config.device)
-        return min(own, int(whole) // _sharers())
+        return min(own, int(whole) // sharers())
     free = _available() or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     return free // (2 * int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
-
-
-def _sharers() -> int:
-    """How many trainings share the card."""
-    said = os.environ.get(SHARED_BY, "1")
-    if not said.isdigit() or int(said) < 1:
-        raise InputError(f"{SHARED_BY} must be a positive whole number, not '{said}'.")
-    return int(said)
 
 
 def _available() -> int:

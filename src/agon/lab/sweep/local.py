@@ -2,7 +2,8 @@
 
 Several cells may share a card. That takes engines that are given their memory in bytes (`vllm_kv_cache_bytes`), and a
 few seconds between two starts, since an engine measures the free memory of the card while it starts. Every cell is told
-how many share its card, and plans its micro-batches for its part.
+how many share its card, and plans its micro-batches for its part: the cells of this sweep, or more if the environment
+says so, since other trainings run beside them.
 """
 
 import math
@@ -15,7 +16,7 @@ from collections.abc import Callable, Sequence
 from agon.errors import InputError
 from agon.lab.sweep.cell_run import POLL_S, CellRun
 from agon.lab.sweep.stages import CellJob
-from agon.planning.card_fit import SHARED_BY
+from agon.planning.card_fit import SHARED_BY, sharers
 from agon.runs.sweep_folder import FAILED, CellState
 
 Ended = Callable[[CellJob, CellState], None]
@@ -49,7 +50,7 @@ def run_here(
     """
     found = list(devices() if cards is None else cards)
     most = parallel or max(1, len(found))
-    told = {SHARED_BY: str(math.ceil(most / len(found)))} if found else {}
+    told = {SHARED_BY: str(max(math.ceil(most / len(found)), sharers()))} if found else {}
     pause = stagger if stagger is not None else STAGGER_S if found else 0.0
     waiting, last = list(jobs), -1e9
     running: dict[CellRun, str] = {}  # with the device of each

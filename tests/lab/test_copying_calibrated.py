@@ -1,0 +1,105 @@
+"""The copying trap's model with the rates of a real setting: scripts/copying_calibrated.py."""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agon.evaluate.draft_effects import DraftEffects
+from agon.lab.worlds.copying_model import COOP
+
+ROOT = Path(__file__).parents[2]
+RUN = str(ROOT / "docs" / "results" / "second-model" / "rates" / "lr3e-4-coop-s100")
+
+
+@pytest.fixture(scope="module")
+def script() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "scripts" / "copying_calibrated.py"))
+
+
+def test_it_predicts_what_the_plan_says(script: dict[str, Any]) -> None:
+    rows = {(rate, method): cells for rate, method, *cells in script["predictions"](script["MEASURED"]).rows}
+    at_64, at_128 = (
+        {rate: float(rows[rate, "`agon`"][at]) - float(rows[rate, "`coop`"][at]) for rate in ("0.05", "0.1")}
+        for at in (2, 3)
+    )
+    assert at_64["0.05"] == pytest.approx(1.0)
+    assert at_128 == pytest.approx({"0.05": 3.4, "0.1": 4.0})
+
+
+def test_without_growth_and_choice_accuracy_is_what_was_measured(script: dict[str, Any]) -> None:
+    drafts, skill = (0.7, 0.1, 0.4), (0.5, 0.05, 0.8)
+    setting = script["Setting"]((1 / 3,) * 3, drafts, skill, work=0.98)
+    first, *_ = script["accuracies"](setting, COOP, 0.0, seed=0)
+    assert first == pytest.approx(np.mean(skill), abs=0.01)
+
+
+def test_few_samples_are_drawn_to_the_mean_and_keep_it(script: dict[str, Any]) -> None:
+    correct = np.array([[1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 1, 0]], dtype=bool)
+    rates = script["rates"](correct)
+    assert rates == pytest.approx((0.9, 0.1, 0.5))
+    assert np.mean(rates) == pytest.approx(correct.mean())
+    assert script["rates"](np.ones((2, 4), dtype=bool)) == (script["MOST"],) * 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "share"),
+    [
+        ({}, 0.25),  # 10 of 40 that could be after right drafts, 93 of 373 after wrong ones
+        ({"alone_after_right": 0.75, "alone_after_wrong": 0.5}, 0.0),  # less than alone
+        ({"alone_after_right": None, "alone_after_wrong": None}, 0.0),
+    ],
+)
+def test_copies_are_answers_that_the_challenger_would_not_have_found(
+    script: dict[str, Any], changed: dict[str, Any], share: float
+) -> None:
+    counts: dict[str, Any] = {
+        "both_right": 70,
+        "corrupted": 30,
+        "converted": 50,
+        "both_wrong": 450,
+        "answered_wrong": 400,
+        "repeated": 120,
+        "alone_after_right": 0.6,
+        "alone_after_wrong": 1 / 15,
+    }
+    assert script["copied"](DraftEffects(**{**counts, **changed})) == pytest.approx(share)
+
+
+def test_it_reads_p_and_q_off_an_evaluated_pair(script: dict[str, Any]) -> None:
+    setting, table = script["measured"]([f"{RUN}@B", f"{RUN}@A", f"{RUN}@B->A"], "gsm8k", "validation")
+    p, q, band, _, inside = table.rows[0]
+    assert (p, q, band, inside) == ("32.4", "35.2", "24.2", "no")  # as the page says of this run
+    assert len(setting.drafts) == len(setting.skill) == 256
+    (inside,) = script["measured"]([f"{RUN}@A", f"{RUN}@B", f"{RUN}@A->B"], "gsm8k", "validation")[1].rows
+    assert inside[-1] == "yes"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            [f"{RUN}@B", f"{RUN}@A", f"{RUN}@A", "--split", "validation"],
+            "reads no drafts; these do: A->B, B->A.",
+        ),
+        ([f"{RUN}@B", f"{RUN}@A", f"{RUN}@C", "--split", "validation"], "arm"),
+        ([RUN, RUN, RUN], "has no test evaluation"),
+        ([RUN], "give three arms"),
+    ],
+)
+def test_wrong_input_is_one_sentence(
+    script: dict[str, Any],
+    words: list[str],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.argv", ["copying_calibrated.py", *words])
+    try:
+        code = script["main"]()
+    except SystemExit as stopped:
+        code = stopped.code
+    assert code == 2
+    assert sentence in capsys.readouterr().err.strip().splitlines()[-1]
