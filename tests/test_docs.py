@@ -159,6 +159,7 @@ def test_the_plan_of_the_second_model_shows_the_power_that_its_script_prints(
     assert [row for row in rows if row not in shown] == []
 
 
+@pytest.mark.exhaustive  # as the next one
 def test_what_setting_d_could_show_is_what_the_script_prints(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
