@@ -7,6 +7,7 @@
 #   sitting.sh wait SECONDS FOLDER          until all have ended or SECONDS have passed; lean copies of evaluated cells, and
 #                                           logs, go to FOLDER
 set -uo pipefail
+shopt -s nullglob
 cd ~/agon && source env.sh
 case $1 in
 merge)
