@@ -7,14 +7,15 @@ As `agon.lab.worlds.copying_model`, with problems of several kinds: drafts right
 on each kind, and skill that grows on all kinds at once. DRAFTS is who drafts, ALONE the challenger before it is
 trained, READING a challenger that reads drafts, for the share that it copies: for a pair RUN@A RUN@B 'RUN@A->B'.
 Every problem is a kind then. What was measured comes first: p (how often drafts are right), q (how often the
-challenger is right alone), and whether q lies in the band in which competition should help. A source of
-predictions, not of evidence.
+challenger is right alone), and whether q lies in the band in which competition should help. How fast the choice moves
+is not known of a real model, so several rates are shown then. A source of predictions, not of evidence.
 """
 
 import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +25,13 @@ from agon.evaluate.compare import Entrant, enter_all, refuse_unlike
 from agon.evaluate.draft_effects import DraftEffects, draft_effects, exchanges
 from agon.judges.pool import JudgePool
 from agon.lab.worlds.copying_model import AGON, COOP, advantages, logit, share, threshold
-from agon.reports.tables import Table, markdown, percent
+from agon.reports.tables import Table, markdown, percent, points
 from agon.runs.evaluations import find_evaluations, folder_name
 from agon.runs.folder import Run, is_run
 
-GROUPS, SIZE, RATE = 32, 8, 0.4
+GROUPS, SIZE = 32, 8
 SHOWN = (16, 32, 64, 128, 256)
-SKILL_RATES = (0.0, 0.05, 0.1, 0.2, 0.4)
+CHOICE_RATES, SKILL_RATES = (0.4, 1.0, 2.0, 4.0), (0.0, 0.05, 0.1, 0.2, 0.4)
 LEAST, MOST = 0.02, 0.98  # a share of 0 or 1 has no logit
 
 
@@ -48,7 +49,9 @@ class Setting:
 MEASURED = Setting(weights=(0.35, 0.65), drafts=(0.70, 0.09), skill=(0.66, 0.08), work=0.6)  # easy and hard
 
 
-def accuracies(setting: Setting, bonus: float, skill_rate: float, seed: int) -> list[float]:
+def accuracies(
+    setting: Setting, bonus: float, choice_rate: float, skill_rate: float, seed: int
+) -> list[float]:
     """Accuracy after each of the steps that are shown."""
     rng, shape = np.random.default_rng(seed), (GROUPS, SIZE)
     weights, drafts = np.array(setting.weights), np.array(setting.drafts)
@@ -62,7 +65,7 @@ def accuracies(setting: Setting, bonus: float, skill_rate: float, seed: int) -> 
         work, solved = rng.random(shape) < w, rng.random(shape) < able
         right = np.where(work, solved, draft)
         advantage = advantages(2.0 * right + bonus * (right & ~draft))
-        choice += RATE * float((advantage * (work - w)).mean())
+        choice += choice_rate * float((advantage * (work - w)).mean())
         skill += skill_rate * float((advantage * work * (solved - able)).mean())
         if step in SHOWN:
             alone = 1 / (1 + np.exp(-skill))
@@ -70,13 +73,19 @@ def accuracies(setting: Setting, bonus: float, skill_rate: float, seed: int) -> 
     return found
 
 
-def predictions(setting: Setting, seeds: int = 12) -> Table:
+def predictions(setting: Setting, choice_rates: Sequence[float], seeds: int = 12) -> Table:
     rows = []
-    for skill_rate in SKILL_RATES:
-        for name, bonus in (("coop", COOP), ("agon", AGON)):
-            each = [accuracies(setting, bonus, skill_rate, seed) for seed in range(seeds)]
-            rows.append((str(skill_rate), f"`{name}`", *map(percent, np.mean(each, axis=0))))
-    return Table("Accuracy over steps", ("skill rate", "method", *map(str, SHOWN)), tuple(rows))
+    for choice_rate, skill_rate in product(choice_rates, SKILL_RATES):
+        coop, agon = (
+            np.mean(
+                [accuracies(setting, bonus, choice_rate, skill_rate, seed) for seed in range(seeds)], axis=0
+            )
+            for bonus in (COOP, AGON)
+        )
+        cells = (f"{percent(one)} ({points(two - one)})" for one, two in zip(coop, agon, strict=True))
+        rows.append((f"{choice_rate:g}", f"{skill_rate:g}", *cells))
+    head = ("choice rate", "skill rate", *map(str, SHOWN))
+    return Table("`coop` after so many steps (`agon` - `coop`)", head, tuple(rows))
 
 
 def measured(places: Sequence[str], task: str, split: str) -> tuple[Setting, Table]:
@@ -142,15 +151,16 @@ def main() -> int:
     arguments = parser.parse_args()
     if len(arguments.places) not in (0, 3):
         parser.error("give three arms, DRAFTS ALONE READING, or none")
-    setting = MEASURED
+    setting, choice_rates = MEASURED, list(CHOICE_RATES[:1])
     if arguments.places:
         try:
             setting, table = measured(arguments.places, arguments.task, arguments.split)
         except InputError as error:
             print(f"copying_calibrated: {error}", file=sys.stderr)
             return 2
+        choice_rates = list(CHOICE_RATES)
         print(markdown(table))
-    print(markdown(predictions(setting)), end="")
+    print(markdown(predictions(setting, choice_rates)), end="")
     return 0
 
 

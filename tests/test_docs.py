@@ -171,7 +171,7 @@ def test_what_setting_d_could_show_is_what_the_script_prints(
     monkeypatch.setattr(sys, "argv", command.replace("RUNS", runs).split())
     assert runpy.run_path(str(ROOT / "scripts" / "copying_calibrated.py"))["main"]() == 0
     printed = capsys.readouterr().out.strip()
-    assert printed.count("`agon`") == 5
+    assert printed.count("\n| 4 | ") == 5
     assert printed in page
 
 

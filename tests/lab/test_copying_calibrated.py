@@ -20,19 +20,23 @@ def script() -> dict[str, Any]:
 
 
 def test_it_predicts_what_the_plan_says(script: dict[str, Any]) -> None:
-    rows = {(rate, method): cells for rate, method, *cells in script["predictions"](script["MEASURED"]).rows}
-    at_64, at_128 = (
-        {rate: float(rows[rate, "`agon`"][at]) - float(rows[rate, "`coop`"][at]) for rate in ("0.05", "0.1")}
-        for at in (2, 3)
-    )
-    assert at_64["0.05"] == pytest.approx(1.0)
-    assert at_128 == pytest.approx({"0.05": 3.4, "0.1": 4.0})
+    table = script["predictions"](script["MEASURED"], script["CHOICE_RATES"][:1])
+    rows = {skill: cells for _, skill, *cells in table.rows}
+    assert rows["0.05"][2:4] == ["33.0 (+0.9)", "41.0 (+3.4)"]  # +1.0 in the plan, from rounded figures
+    assert rows["0.1"][3] == "68.3 (+4.0)"
+
+
+def test_a_quick_choice_is_caught_sooner(script: dict[str, Any]) -> None:
+    """Without growth everybody ends up copying, whose drafts are better here."""
+    setting = script["Setting"]((1.0,), (0.6,), (0.5,), work=0.5)
+    slow, quick = (script["accuracies"](setting, COOP, rate, 0.0, seed=0)[1] for rate in (0.4, 4.0))
+    assert 0.55 < slow < 0.58 < quick < 0.6
 
 
 def test_without_growth_and_choice_accuracy_is_what_was_measured(script: dict[str, Any]) -> None:
     drafts, skill = (0.7, 0.1, 0.4), (0.5, 0.05, 0.8)
     setting = script["Setting"]((1 / 3,) * 3, drafts, skill, work=0.98)
-    first, *_ = script["accuracies"](setting, COOP, 0.0, seed=0)
+    first, *_ = script["accuracies"](setting, COOP, 0.0, 0.0, seed=0)
     assert first == pytest.approx(np.mean(skill), abs=0.01)
 
 

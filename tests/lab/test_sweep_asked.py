@@ -324,7 +324,9 @@ def test_the_comparison_of_the_results_is_a_sweep_at_its_matched_budget(
         ("a", 22, {(1024, 16, 512, 32)}),
         ("b", 4, {(1024, 16, 512, 32)}),
         ("c", 10, {(2048, 16, 512, 64), (4096, 16, 512, 128)}),
-        ("d_candidates", 2, {(1024, 16, 512, 1)}),
+        ("d_drafter", 1, {(1024, 16, 512, 32)}),
+        ("d_candidate", 1, {(1024, 16, 512, 1)}),
+        ("d", 4, {(2048, 16, 512, 64)}),
     ],
 )
 def test_the_second_model_s_sweeps_have_the_cells_and_budgets_of_their_plan(

@@ -4,6 +4,7 @@
 #   sitting.sh merge KEPT                   the warmed base, from the adapter of an earlier warm-up
 #   sitting.sh start SWEEP NAME CELL...     trains and evaluates these cells of a sweep file at once, in ~/runs/NAME;
 #                                           for several sweeps, AGON_CARD_SHARED_BY says how many trainings there are
+#   sitting.sh drafter                      setting d: drafter.sh beside them
 #   sitting.sh wait SECONDS FOLDER          until all have ended or SECONDS have passed; lean copies of evaluated cells, and
 #                                           logs, go to FOLDER
 set -uo pipefail
@@ -24,19 +25,23 @@ start)
     setsid nohup python3 -m agon.cli sweep "$2" --output ~/runs/"$3" --only "${@:4}" --parallel $(($# - 3)) \
         --stagger 3 > ~/logs/"$3".log 2>&1 < /dev/null &
     ;;
+drafter)
+    mkdir -p ~/drafter
+    setsid nohup bash scripts/gpu/second_model/drafter.sh ~/drafter > ~/logs/drafter.log 2>&1 < /dev/null &
+    ;;
 wait)
     out=${3:?"a folder for what is brought home"}
     for ((waited = 0; waited < $2; waited += 5)); do
-        pgrep -f "agon.cli sweep" > /dev/null || break
+        pgrep -f "agon.cli sweep|/drafter.sh" > /dev/null || break
         sleep 5
     done
-    rm -rf ~/lean
+    rm -rf ~/lean && mkdir ~/lean
     for sweep in ~/runs/*/; do
         name=$(basename "$sweep")
         python3 -m agon.cli sweep --status "$sweep"
         mkdir -p ~/lean/"$name" ~/logs/"$name"
         for cell in "$sweep"*/; do
-            if [ -n "$(find "$cell" -path '*-test/result.json')" ]; then
+            if [ -n "$(find "$cell" -name result.json)" ]; then
                 python3 scripts/lean_copies.py "$cell" --out ~/lean/"$name"
             fi
         done
@@ -44,6 +49,7 @@ wait)
     done
     tar -cJf "$out/lean.tar.xz" -C ~ lean
     tar -cJf "$out/logs.tar.xz" -C ~ logs
+    cp ~/drafter/* "$out"/ 2> /dev/null
     tail -n 3 ~/logs/card.csv
     ;;
 esac

@@ -3,7 +3,7 @@
     python scripts/gpu/second_model/start_d.py RUN FOLDER
 
 FOLDER becomes what `agon train --adapters_from` takes. So drafts of A are better than what B writes alone, and
-d_candidates.sweep.yaml measures by how much, on validation, before anything is trained.
+d_candidate.sweep.yaml measures by how much, on validation, before anything is trained.
 """
 
 import argparse
