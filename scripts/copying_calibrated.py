@@ -16,18 +16,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 
 from agon.errors import InputError
-from agon.evaluate.compare import Entrant, enter_all, refuse_unlike
+from agon.evaluate.compare import Entrant, enter_all, evaluation_of, refuse_unlike
 from agon.evaluate.draft_effects import DraftEffects, draft_effects, exchanges
 from agon.judges.pool import JudgePool
 from agon.lab.worlds.copying_model import AGON, COOP, advantages, logit, share, threshold
 from agon.reports.tables import Table, markdown, percent, points
-from agon.runs.evaluations import find_evaluations, folder_name
-from agon.runs.folder import Run, is_run
 
 GROUPS, SIZE = 32, 8
 SHOWN = (16, 32, 64, 128, 256)
@@ -107,9 +104,7 @@ def measured(places: Sequence[str], task: str, split: str) -> tuple[Setting, Tab
 
 def effects(reading: Entrant, split: str) -> DraftEffects:
     """What became of the drafts that this arm read."""
-    wanted = folder_name(reading.result["task"], split)
-    place = Run(reading.where).evaluations if is_run(reading.where) else Path(reading.where)
-    (folder,) = (each for each in find_evaluations(place, split) if each.folder.name == wanted)
+    folder = evaluation_of(reading, split)
     read = exchanges(reading.result, folder.read_samples())
     if reading.arm not in read:
         raise InputError(f"{reading.where}@{reading.arm} reads no drafts; these do: {', '.join(read)}.")
@@ -151,16 +146,16 @@ def main() -> int:
     arguments = parser.parse_args()
     if len(arguments.places) not in (0, 3):
         parser.error("give three arms, DRAFTS ALONE READING, or none")
-    setting, choice_rates = MEASURED, list(CHOICE_RATES[:1])
-    if arguments.places:
-        try:
-            setting, table = measured(arguments.places, arguments.task, arguments.split)
-        except InputError as error:
-            print(f"copying_calibrated: {error}", file=sys.stderr)
-            return 2
-        choice_rates = list(CHOICE_RATES)
-        print(markdown(table))
-    print(markdown(predictions(setting, choice_rates)), end="")
+    if not arguments.places:
+        print(markdown(predictions(MEASURED, CHOICE_RATES[:1])), end="")
+        return 0
+    try:
+        setting, table = measured(arguments.places, arguments.task, arguments.split)
+    except InputError as error:
+        print(f"copying_calibrated: {error}", file=sys.stderr)
+        return 2
+    print(markdown(table))
+    print(markdown(predictions(setting, CHOICE_RATES)), end="")
     return 0
 
 

@@ -26,6 +26,7 @@ from agon.evaluate.compare import HEADLINE, Entrant, NoEvaluationError, enter_ar
 from agon.evaluate.draft_effects import DraftEffects, draft_effects, exchanges
 from agon.evaluate.intervals import contrast
 from agon.judges.pool import JudgePool
+from agon.lab.worlds.copying_model import threshold
 from agon.reports.tables import Table, interval, markdown, percent, points
 from agon.runs.evaluations import EvaluationFolder
 from agon.runs.folder import Run, is_run
@@ -139,7 +140,7 @@ def trap(name: str, runs: dict[str, list[Measured]]) -> Table:
             mean([getattr(each, share) for each in effects])
             for share in ("copied_right", "alone_after_right", "copied_wrong", "alone_after_wrong")
         ]
-        rows.append((method, *map(percent, (p, q, 2 * p / (3 - p), *shares))))
+        rows.append((method, *map(percent, (p, q, threshold(p), *shares))))
     note = (
         "The headline's direction, mean over seeds. copied: finals with the draft's answer, of right and of wrong "
         "drafts; alone: how often the same policy gives that answer without reading."

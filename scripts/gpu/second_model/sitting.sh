@@ -10,6 +10,7 @@
 set -uo pipefail
 shopt -s nullglob
 cd ~/agon && source env.sh
+mkdir -p ~/runs ~/logs
 case $1 in
 merge)
     source scripts/gpu/mps.sh
@@ -17,7 +18,7 @@ merge)
     ;;
 start)
     source scripts/gpu/mps.sh
-    if mkdir -p ~/runs && mkdir ~/logs 2> /dev/null; then
+    if [ ! -e ~/logs/card.csv ]; then
         setsid nohup nvidia-smi --query-gpu=timestamp,utilization.gpu,memory.used,power.draw --format=csv,noheader --loop=5 \
             > ~/logs/card.csv 2>&1 < /dev/null &
         setsid nohup top -b -d 20 -w 160 > ~/logs/top.txt 2>&1 < /dev/null &

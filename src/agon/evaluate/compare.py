@@ -113,6 +113,13 @@ def _entrant(
     )
 
 
+def evaluation_of(entrant: Entrant, split: str = "test") -> EvaluationFolder:
+    """The folder that an entrant was read from, for what its result does not tell."""
+    where = entrant.where
+    target = read_target(where) if is_run(where) else None
+    return _evaluation(Path(where), target, entrant.result["task"], split)
+
+
 def enter_arms(
     where: str,
     task: str | None = None,
