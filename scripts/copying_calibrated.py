@@ -6,7 +6,8 @@
 As `agon.lab.worlds.copying_model`, with problems of several kinds: drafts right and working it out as often as measured
 on each kind, and skill that grows on all kinds at once. DRAFTS is who drafts, ALONE the challenger before it is
 trained, READING a challenger that reads drafts, for the share that it copies: for a pair RUN@A RUN@B 'RUN@A->B'.
-Every problem is a kind then. What was measured comes first: p (how often drafts are right), q (how often the
+Every problem is a kind then. With --alone-tokens the challenger gets fewer tokens than it was evaluated with: longer
+answers count as wrong. What was measured comes first: p (how often drafts are right), q (how often the
 challenger is right alone), and whether q lies in the band in which competition should help. How fast the choice moves
 is not known of a real model, so several rates are shown then. A source of predictions, not of evidence.
 """
@@ -20,8 +21,10 @@ from itertools import product
 import numpy as np
 
 from agon.errors import InputError
+from agon.evaluate.arms import arms_for
 from agon.evaluate.compare import Entrant, enter_all, evaluation_of, refuse_unlike
 from agon.evaluate.draft_effects import DraftEffects, draft_effects, exchanges
+from agon.evaluate.metrics import grid
 from agon.judges.pool import JudgePool
 from agon.lab.worlds.copying_model import AGON, COOP, advantages, logit, share, threshold
 from agon.reports.tables import Table, markdown, percent, points
@@ -85,21 +88,34 @@ def predictions(setting: Setting, choice_rates: Sequence[float], seeds: int = 12
     return Table("`coop` after so many steps (`agon` - `coop`)", head, tuple(rows))
 
 
-def measured(places: Sequence[str], task: str, split: str) -> tuple[Setting, Table]:
+def measured(
+    places: Sequence[str], task: str, split: str, alone_tokens: int | None = None
+) -> tuple[Setting, Table]:
     """The setting that evaluations describe, and what was measured."""
     drafts, alone, reading = entrants = enter_all(places, task, split)
     refuse_unlike(entrants)
-    p, q, copies = float(drafts.correct.mean()), float(alone.correct.mean()), copied(effects(reading, split))
+    right = within(alone, split, alone_tokens) if alone_tokens else alone.correct
+    p, q, copies = float(drafts.correct.mean()), float(right.mean()), copied(effects(reading, split))
     setting = Setting(
         weights=tuple([1 / len(drafts.correct)] * len(drafts.correct)),
         drafts=rates(drafts.correct),
-        skill=rates(alone.correct),
+        skill=rates(right),
         work=clipped(1 - copies),
     )
     lowest = threshold(p)
     row = (*map(percent, (p, q, lowest, copies)), "yes" if lowest < q < p else "no")
     name = f"{drafts.method} drafts for {alone.method}"
+    if alone_tokens:
+        name += f" with {alone_tokens} tokens"
     return setting, Table(name, ("p", "q", "band from", "copies", "in the band"), (row,))
+
+
+def within(entrant: Entrant, split: str, tokens: int) -> np.ndarray:
+    """What is right within so many tokens. Sampling goes from left to right, so a lower cap changes nothing else."""
+    result, samples = entrant.result, evaluation_of(entrant, split).read_samples()
+    (arm,) = (one for one in arms_for(result["policies"], result["directions"]) if one.name == entrant.arm)
+    answers = grid(arm, result["problems"], result["samples"], samples)
+    return entrant.correct & np.array([[each.chosen.length <= tokens for each in row] for row in answers])
 
 
 def effects(reading: Entrant, split: str) -> DraftEffects:
@@ -143,6 +159,7 @@ def main() -> int:
     parser.add_argument("places", metavar="RUN@ARM", nargs="*", help="DRAFTS, ALONE and READING, or none")
     parser.add_argument("--task", default="gsm8k")
     parser.add_argument("--split", default="test", choices=("validation", "test"))
+    parser.add_argument("--alone-tokens", type=int, help="the challenger's cap, where it is lower")
     arguments = parser.parse_args()
     if len(arguments.places) not in (0, 3):
         parser.error("give three arms, DRAFTS ALONE READING, or none")
@@ -150,7 +167,7 @@ def main() -> int:
         print(markdown(predictions(MEASURED, CHOICE_RATES[:1])), end="")
         return 0
     try:
-        setting, table = measured(arguments.places, arguments.task, arguments.split)
+        setting, table = measured(arguments.places, arguments.task, arguments.split, arguments.alone_tokens)
     except InputError as error:
         print(f"copying_calibrated: {error}", file=sys.stderr)
         return 2

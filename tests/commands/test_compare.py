@@ -153,6 +153,9 @@ def changed(run: Path, copy: Path, what: str, value: object) -> Path:
     else:
         config = yaml.safe_load((copy / "config.yaml").read_text())
         (copy / "config.yaml").write_text(yaml.safe_dump({**config, what: value}))
+    if what == "model":
+        settings = (copy / RESULT).with_name("settings.json")
+        edit(settings, lambda found: {**found, "weights": {**found["weights"], "base": "of another model"}})
     return copy
 
 
@@ -189,6 +192,34 @@ def test_runs_that_are_unlike_are_refused_and_the_difference_named(
     error = capsys.readouterr().err
     assert sentence in error
     assert error.count("\n") == 1
+
+
+def test_the_same_base_in_another_folder_is_the_same_model(
+    runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moved = shutil.copytree(runs["coop-0"], tmp_path / "moved")
+    config = yaml.safe_load((moved / "config.yaml").read_text())
+    (moved / "config.yaml").write_text(yaml.safe_dump({**config, "model": "/elsewhere/the/same"}))
+    before = compared(capsys, runs["agon-0"], runs["coop-0"])["contrasts"]
+    assert compared(capsys, runs["agon-0"], moved)["contrasts"] == before
+
+
+def test_an_evaluation_from_before_an_option_of_decoding_is_compared_at_its_default(
+    runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older = shutil.copytree(runs["coop-0"], tmp_path / "older")
+    edit(
+        older / RESULT,
+        lambda result: {
+            **result,
+            "decoding": {name: value for name, value in result["decoding"].items() if name != "ignore_stop"},
+        },
+    )
+    before = compared(capsys, runs["agon-0"], runs["coop-0"])["contrasts"]
+    assert compared(capsys, runs["agon-0"], older)["contrasts"] == before
+    assert (
+        main(["compare", str(runs["agon-0"]), str(changed(older, tmp_path / "o", "temperature", 0.1))]) == 2
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The copying trap's model with the rates of a real setting: scripts/copying_calibrated.py."""
 
+import gzip
+import json
 import runpy
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agon.evaluate.compare import enter
 from agon.evaluate.draft_effects import DraftEffects
 from agon.lab.worlds.copying_model import COOP
 
@@ -80,6 +83,17 @@ def test_it_reads_p_and_q_off_an_evaluated_pair(script: dict[str, Any]) -> None:
     own = f"{RUN}/evaluations/gsm8k-validation"  # an evaluation's own folder stands for itself, as in agon compare
     _, table = script["measured"]([f"{own}@A", f"{own}@B", f"{own}@A->B"], "gsm8k", "validation")
     assert table.rows[0][-1] == "yes"
+
+
+def test_a_shorter_challenger_is_right_where_its_answer_was_short_enough(script: dict[str, Any]) -> None:
+    with gzip.open(f"{RUN}/evaluations/gsm8k-validation/samples.jsonl.gz", "rt") as file:
+        samples = [json.loads(line) for line in file]
+    drafts = [each["drafts"][0] for each in samples if each["play"] == "A->B"]
+    short = sum(draft["correct"] and draft["length"] <= 256 for draft in drafts)
+    assert 0 < short < sum(draft["correct"] for draft in drafts)
+    alone = enter(f"{RUN}@A", "gsm8k", "validation")
+    assert script["within"](alone, "validation", 256).sum() == short
+    assert (script["within"](alone, "validation", 512) == alone.correct).all()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ one method lie apart (their spread) are two questions, and are answered separate
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from agon.engines.protocol import Sampling
 from agon.errors import InputError, unknown
 from agon.evaluate.arms import arms_for
 from agon.evaluate.intervals import accuracy_interval, contrast, holm, spread
 from agon.evaluate.metrics import correctness, grid
 from agon.evaluate.target import Target, read_target
+from agon.policies.pair import BASE
 from agon.runs.differences import differences
 from agon.runs.evaluations import EvaluationFolder, find_evaluations, folder_name
 from agon.runs.folder import is_run
@@ -54,6 +56,7 @@ class Entrant:
     budget: Mapping[str, Any]
     where: str = ""  # as it was given
     limit: int | None = None  # of the problems, where not all of a split were played
+    base: str | None = None  # what identifies the base's weights, wherever its folder is
 
 
 def enter(where: str, task: str | None = None, split: str = "test", arm: str = HEADLINE) -> Entrant:
@@ -65,7 +68,8 @@ def enter(where: str, task: str | None = None, split: str = "test", arm: str = H
     target = read_target(where) if is_run(where) else None
     evaluation = _evaluation(Path(where), target, task, split)
     with _whole(where, evaluation):
-        return _entrant(where, own, arm, target, evaluation.read_result(), evaluation.read_samples())
+        result, samples = evaluation.read_result(), evaluation.read_samples()
+        return _entrant(where, own, arm, target, result, samples, _base(evaluation))
 
 
 @contextmanager
@@ -89,6 +93,7 @@ def _entrant(
     target: Target | None,
     result: Mapping[str, Any],
     samples: Mapping[SampleKey, Sample],
+    base: str | None,
 ) -> Entrant:
     arm = own or arm
     chosen = result["headline"] if arm == HEADLINE else arm
@@ -110,7 +115,16 @@ def _entrant(
         budget=_budget(target) if target else {},
         where=where,
         limit=_limit(result, target),
+        base=base,
     )
+
+
+def _base(evaluation: EvaluationFolder) -> str | None:
+    """None for a copy without its settings."""
+    try:
+        return str(evaluation.read_settings()["weights"][BASE])
+    except (InputError, KeyError, TypeError):
+        return None
 
 
 def evaluation_of(entrant: Entrant, split: str = "test") -> EvaluationFolder:
@@ -131,7 +145,8 @@ def enter_arms(
     evaluation = _evaluation(Path(where), target, task, split)
     with _whole(where, evaluation):
         result, samples = read_result(evaluation), evaluation.read_samples()
-        found = {name: _entrant(where, None, name, target, result, samples) for name in result["arms"]}
+        base = _base(evaluation)
+        found = {name: _entrant(where, None, name, target, result, samples, base) for name in result["arms"]}
         return found | {HEADLINE: found[result["headline"]]}
 
 
@@ -222,11 +237,13 @@ def refuse_unlike(entrants: Sequence[Entrant]) -> None:
     for other in entrants[1:]:
         for what, mine, theirs in (
             ("problems", _problems_of(first), _problems_of(other)),
-            ("decoding", first.result["decoding"], other.result["decoding"]),
+            ("decoding", _decoding(first), _decoding(other)),
             ("training budget", first.budget, other.budget),
         ):
             if what == "training budget" and not (mine and theirs):
                 continue  # a plain model has none
+            if what == "training budget" and first.base and first.base == other.base:
+                theirs = {**theirs, "model": mine["model"]}  # in two folders, or on two machines
             found = differences(mine, theirs)
             if found:
                 listed = (
@@ -237,6 +254,12 @@ def refuse_unlike(entrants: Sequence[Entrant]) -> None:
                 raise InputError(
                     f"'{first.name}' and '{other.name}' differ in their {what}: {listed}.{_alike(first, other)}"
                 )
+
+
+def _decoding(entrant: Entrant) -> dict[str, Any]:
+    """With the defaults of options that an older evaluation did not know."""
+    defaults = {field.name: field.default for field in fields(Sampling) if field.default is not MISSING}
+    return {**defaults, **entrant.result["decoding"]}
 
 
 def _alike(one: Entrant, other: Entrant) -> str:
