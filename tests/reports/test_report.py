@@ -420,6 +420,22 @@ def test_an_untrained_model_tested_on_other_problems_is_not_compared(
     assert "The runs are not compared. 'grpo-s0-lr3e-4' and 'controls' differ in their problems" in page
 
 
+def test_one_base_in_two_folders_is_one_setting_with_its_untrained_model(runs: Path, tmp_path: Path) -> None:
+    for name in ("controls", "grpo-s0-lr3e-4", "agon-s0-lr3e-4"):
+        shutil.copytree(runs / name, tmp_path / "runs" / name)
+    change_config(tmp_path / "runs" / "agon-s0-lr3e-4", model="/elsewhere/the/same")
+    path = tmp_path / "runs" / "controls" / "bits-test" / "result.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model": "models/the-same"}))
+    (group,) = read_material([str(tmp_path / "runs")]).groups
+    assert group.methods == ["grpo", "agon"]
+    assert [record.name for record in group.plain] == ["controls"]
+    settings = tmp_path / "runs" / "controls" / "bits-test" / "settings.json"
+    other = json.loads(settings.read_text())
+    settings.write_text(json.dumps({**other, "weights": {"base": "of another model"}}))
+    (group,) = read_material([str(tmp_path / "runs")]).groups
+    assert group.plain == []
+
+
 @pytest.fixture
 def run_and_samples(runs: Path, tmp_path: Path) -> tuple[Path, dict[tuple[str, str, int], dict[str, Any]]]:
     """A run in which every answer of a first sample counts as well formed and no other; and its samples."""

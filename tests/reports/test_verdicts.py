@@ -141,8 +141,8 @@ def test_a_difference_is_visible_where_it_would_be_seen_after_the_correction_for
     problems = 400
 
     def entrants(gain: float) -> list[Entrant]:
-        names = dict.fromkeys(("task", "split", "fingerprint", "engine", "decoding"), "")
-        result = {**names, "n": problems, "samples": 1}
+        names = dict.fromkeys(("task", "split", "fingerprint", "engine"), "")
+        result = {**names, "decoding": {}, "n": problems, "samples": 1}
         rates = {"agon": 0.3 + gain, "coop": 0.3, "grpo": 0.3}
         arms = {name: rng.random((problems, 1)) < rate for name, rate in rates.items()}
         return [Entrant(name, name, 0, "A", result, correct, {}) for name, correct in arms.items()]

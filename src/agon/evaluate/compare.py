@@ -22,7 +22,6 @@ from agon.evaluate.arms import arms_for
 from agon.evaluate.intervals import accuracy_interval, contrast, holm, spread
 from agon.evaluate.metrics import correctness, grid
 from agon.evaluate.target import Target, read_target
-from agon.policies.pair import BASE
 from agon.runs.differences import differences
 from agon.runs.evaluations import EvaluationFolder, find_evaluations, folder_name
 from agon.runs.folder import is_run
@@ -69,7 +68,7 @@ def enter(where: str, task: str | None = None, split: str = "test", arm: str = H
     evaluation = _evaluation(Path(where), target, task, split)
     with _whole(where, evaluation):
         result, samples = evaluation.read_result(), evaluation.read_samples()
-        return _entrant(where, own, arm, target, result, samples, _base(evaluation))
+        return _entrant(where, own, arm, target, result, samples, evaluation.base())
 
 
 @contextmanager
@@ -119,14 +118,6 @@ def _entrant(
     )
 
 
-def _base(evaluation: EvaluationFolder) -> str | None:
-    """None for a copy without its settings."""
-    try:
-        return str(evaluation.read_settings()["weights"][BASE])
-    except (InputError, KeyError, TypeError):
-        return None
-
-
 def evaluation_of(entrant: Entrant, split: str = "test") -> EvaluationFolder:
     """The folder that an entrant was read from, for what its result does not tell."""
     where = entrant.where
@@ -145,7 +136,7 @@ def enter_arms(
     evaluation = _evaluation(Path(where), target, task, split)
     with _whole(where, evaluation):
         result, samples = read_result(evaluation), evaluation.read_samples()
-        base = _base(evaluation)
+        base = evaluation.base()
         found = {name: _entrant(where, None, name, target, result, samples, base) for name in result["arms"]}
         return found | {HEADLINE: found[result["headline"]]}
 
@@ -237,7 +228,7 @@ def refuse_unlike(entrants: Sequence[Entrant]) -> None:
     for other in entrants[1:]:
         for what, mine, theirs in (
             ("problems", _problems_of(first), _problems_of(other)),
-            ("decoding", _decoding(first), _decoding(other)),
+            ("decoding", decoding_of(first.result), decoding_of(other.result)),
             ("training budget", first.budget, other.budget),
         ):
             if what == "training budget" and not (mine and theirs):
@@ -256,10 +247,10 @@ def refuse_unlike(entrants: Sequence[Entrant]) -> None:
                 )
 
 
-def _decoding(entrant: Entrant) -> dict[str, Any]:
-    """With the defaults of options that an older evaluation did not know."""
+def decoding_of(result: Mapping[str, Any]) -> dict[str, Any]:
+    """How a result was sampled, with the defaults of options that are newer than it."""
     defaults = {field.name: field.default for field in fields(Sampling) if field.default is not MISSING}
-    return {**defaults, **entrant.result["decoding"]}
+    return {**defaults, **result["decoding"]}
 
 
 def _alike(one: Entrant, other: Entrant) -> str:

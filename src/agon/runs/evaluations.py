@@ -30,6 +30,11 @@ class EvaluationFolder:
     def read_settings(self) -> dict[str, Any]:
         return read_json(self.folder / "settings.json")
 
+    def base(self) -> str | None:
+        """What identifies the base's weights, wherever its folder is; None in a copy without settings."""
+        weights = self.read_settings().get("weights")
+        return weights.get("base") if isinstance(weights, dict) else None
+
     def keep_settings(self, settings: Mapping[str, Any]) -> None:
         """Write the settings down, or refuse a folder that was begun with others."""
         self.refuse_settings(settings)

@@ -132,6 +132,14 @@ class Record:
         return self._evaluations[split]
 
     @cached_property
+    def base(self) -> str | None:
+        """What identifies the weights of its base, where it was evaluated."""
+        return next(
+            (each.base() for split in ("test", "validation") for each in self.evaluations(split).values()),
+            None,
+        )
+
+    @cached_property
     def _evaluations(self) -> dict[str, dict[str, EvaluationFolder]]:
         return {}
 

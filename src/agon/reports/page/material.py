@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agon.errors import InputError
-from agon.evaluate.compare import BUDGET, HEADLINE, Entrant, enter_arms, refuse_unlike
+from agon.evaluate.compare import BUDGET, HEADLINE, Entrant, decoding_of, enter_arms, refuse_unlike
 from agon.game.methods import place_of
 from agon.runs.evaluations import EvaluationFolder, find_evaluations
 from agon.runs.folder import is_run
@@ -245,6 +245,11 @@ def _groups(entries: Sequence[Entry], results: Results) -> tuple[Group, ...]:
         for entry in entries
         if entry.record and entry.method and not entry.group
     }
+    bases: dict[str, Any] = {}  # one base may lie in several folders: the first names it
+    for entry in entries:
+        if entry.name in settings and entry.record and (base := entry.record.base):
+            own = settings[entry.name]
+            own["model"] = bases.setdefault(base, own["model"])
     differing = [name for name in ALIKE if len({str(one[name]) for one in settings.values()}) > 1]
     if _rate_of_each_method(entries, settings):
         differing = [name for name in differing if name != "learning_rate"]
@@ -280,16 +285,21 @@ def _rate_of_each_method(entries: Sequence[Entry], settings: Mapping[str, Mappin
 
 def _stands_beside(plain: Entry, members: Sequence[Entry], results: Results) -> bool:
     """Whether the untrained model was tested as these runs were: the same model, problems and decoding."""
-    asked = ("model", "fingerprint", "decoding", "samples")
     tested = [
-        {name: result[name] for name in asked}
+        (entry.record.base, results(one))
         for entry in members
         if entry.record
         for one in entry.record.evaluations("test").values()
-        for result in [results(one)]
     ]
     own = [results(one) for one in plain.record.evaluations("test").values()] if plain.record else []
-    return not tested or any({name: result[name] for name in asked} in tested for result in own)
+    base = plain.record.base if plain.record else None
+    return not tested or any(
+        (base is not None and base == its or result["model"] == there["model"])
+        and all(result[name] == there[name] for name in ("fingerprint", "samples"))
+        and decoding_of(result) == decoding_of(there)
+        for result in own
+        for its, there in tested
+    )
 
 
 def setting_name(config: Mapping[str, Any]) -> str:
