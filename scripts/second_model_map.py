@@ -33,8 +33,8 @@ from agon.runs.folder import Run, is_run
 
 SETTINGS = {
     "Qwen2.5-Coder-0.5B, GSM8K, boxed, 3e-4": ("docs/results/qwen2.5-coder-0.5b/runs/*-lr3e-4", "gsm8k"),
-    "Qwen2.5-Coder-0.5B, GSM8K, boxed, 1e-4": ("docs/results/qwen2.5-coder-0.5b/runs/*-lr1e-4", "gsm8k"),
-    "Qwen2.5-Coder-0.5B warmed, GSM8K, think": ("docs/results/second-model/a/*-s?", "gsm8k"),
+    "Qwen2.5-Coder-0.5B, GSM8K, boxed, 1e-4": ("docs/results/*/*/*-lr1e-4", "gsm8k"),
+    "Qwen2.5-Coder-0.5B warmed, GSM8K, think": ("docs/results/second-model/[ab]/*-s?", "gsm8k"),
     "The embedded default, sums": ("docs/results/embedded-default/runs/*-s?", "gym:chain_sum"),
 }
 METHODS = ("self-refine", "coop", "agon", "coop-pooled", "agon-pooled", "agon-paired", "hidden", "shuffled")

@@ -20,6 +20,7 @@ from agon.lab.sweep.asked import read_sweep
 from agon.lab.sweep.cells import options_of
 from agon.lab.sweep.launch import plan
 from agon.planning.machine import check_sandbox
+from agon.reports.exchange import cascades, exchange_table
 from agon.reports.page.material import read_material
 from agon.reports.tables import markdown
 from agon.reports.training_tables import signal_table
@@ -164,15 +165,54 @@ def test_what_setting_d_could_show_is_what_the_script_prints(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (ROOT / "docs" / "results" / "second-model" / "README.md").read_text("utf-8")
-    ((command, runs),) = re.findall(
-        r"`python scripts/(copying_calibrated.py [^`]+)`, with `([^`]+)` for RUNS", page
+    commands = re.findall(
+        r"`python scripts/(copying_calibrated.py [^`]+)`, with\s`([^`]+)` for (RUNS?)\b", page
     )
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(sys, "argv", command.replace("RUNS", runs).split())
-    assert runpy.run_path(str(ROOT / "scripts" / "copying_calibrated.py"))["main"]() == 0
-    printed = capsys.readouterr().out.strip()
-    assert printed.count("\n| 4 | ") == 5
-    assert printed in page
+    script = runpy.run_path(str(ROOT / "scripts" / "copying_calibrated.py"))
+    whole = []
+    for command, runs, name in commands:
+        monkeypatch.setattr(sys, "argv", re.sub(rf"\b{name}\b", runs, command).split())
+        assert script["main"]() == 0
+        printed = capsys.readouterr().out.strip()
+        assert printed.count("\n| 4 | ") == 5
+        assert printed.partition("\n\n**`coop` after")[0] in page
+        whole.append(printed in page)
+    assert whole == [True, True, False]  # of the last, only what was measured
+
+
+@pytest.mark.exhaustive  # a minute: bootstraps over eighteen runs
+def test_the_comparisons_of_a_second_model_are_what_the_command_prints(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "results" / "second-model" / "README.md").read_text("utf-8")
+    monkeypatch.chdir(ROOT)
+    commands = re.findall(r"`agon compare ([^`]+) --markdown`\sprints", page)
+    for words in commands:
+        places = [str(place) for word in words.split() for place in sorted(Path().glob(word))]
+        assert main(["compare", *places, "--markdown"]) == 0
+        runs, contrasts = capsys.readouterr().out.strip().split("\n\n**Contrasts")
+        assert runs in page
+        assert len(places) == 18 or contrasts in page  # of all of a, the plan's contrasts alone are shown
+    assert len(commands) == 3
+
+
+@pytest.mark.exhaustive  # as the one before
+def test_what_reading_costs_is_what_a_report_says() -> None:
+    results = ROOT / "docs" / "results" / "second-model"
+    (group,) = read_material([str(results / "a")]).groups
+    said = (results / "README.md").read_text("utf-8")
+    found = [one for each in (*group.plain, *group.runs) for one in cascades(each, group.arms(each, "gsm8k"))]
+    table = exchange_table("gsm8k", found)
+    rows = [
+        [run.strip("*"), *cells[:4]]
+        for run, direction, *cells in table.rows
+        if direction == "all" or run == "controls"
+    ]
+    assert len(rows) == 8
+    assert [
+        row for row in rows if f"| {' | '.join(row)} |".replace("controls", "untrained") not in said
+    ] == []
 
 
 @pytest.mark.exhaustive  # half a minute: wrong answers are compared by the math judge

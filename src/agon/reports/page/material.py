@@ -294,7 +294,7 @@ def _stands_beside(plain: Entry, members: Sequence[Entry], results: Results) -> 
     own = [results(one) for one in plain.record.evaluations("test").values()] if plain.record else []
     base = plain.record.base if plain.record else None
     return not tested or any(
-        (base is not None and base == its or result["model"] == there["model"])
+        ((base is not None and base == its) or result["model"] == there["model"])
         and all(result[name] == there[name] for name in ("fingerprint", "samples"))
         and decoding_of(result) == decoding_of(there)
         for result in own
