@@ -6,7 +6,10 @@ Without settings, those that are committed. For every method of a setting, again
 
 - at equal generation: headline against headline, both trained on as many rollouts;
 - at equal inference: the headline against the majority of two answers of `grpo`, which cost about as many tokens;
-  either of the two, chosen by a verifier, is the ceiling of what two answers can give.
+  either of the two, chosen by a verifier, is the ceiling of what two answers can give;
+- at equal signal, from the training: how often a policy is right by itself in the last quarter of the steps, against
+  `grpo` over as many steps when its adapter had learned from as many rollouts. The problems are others, so the
+  interval is over steps.
 
 And where the headline's direction lies in the copying trap: p, how often drafts are right; q, how often the challenger
 is right alone; how often it gives the draft's answer, by whether that was right. The band in which competition should
@@ -18,9 +21,11 @@ import glob
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 
 import numpy as np
+from scipy import stats
 
 from agon.evaluate.compare import HEADLINE, Entrant, NoEvaluationError, enter_arms, refuse_unlike
 from agon.evaluate.draft_effects import DraftEffects, draft_effects, exchanges
@@ -28,8 +33,10 @@ from agon.evaluate.intervals import contrast
 from agon.judges.pool import JudgePool
 from agon.lab.worlds.copying_model import threshold
 from agon.reports.tables import Table, interval, markdown, percent, points
+from agon.reports.training_tables import accuracies_at, accuracies_in_the_end
 from agon.runs.evaluations import EvaluationFolder
 from agon.runs.folder import Run, is_run
+from agon.runs.records import Record, read_record
 
 SETTINGS = {
     "Qwen2.5-Coder-0.5B, GSM8K, boxed, 3e-4": ("docs/results/qwen2.5-coder-0.5b/runs/*-lr3e-4", "gsm8k"),
@@ -39,13 +46,15 @@ SETTINGS = {
 }
 METHODS = ("self-refine", "coop", "agon", "coop-pooled", "agon-pooled", "agon-paired", "hidden", "shuffled")
 HEAD = ("method", "seeds", "pass@1", "- grpo", "95%", "- its majority", "95%", "tokens")
+SIGNAL_HEAD = ("method", "signal", "right alone", "grpo by then", "points", "95%")
 TRAP_HEAD = ("method", "p", "q", "band from", "copied right", "alone", "copied wrong", "alone")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A run: all arms of its evaluation, and what its headline's challenger did with the drafts."""
+    """A run: how it was trained, all arms of its evaluation, and what its headline's challenger did with the drafts."""
 
+    record: Record
     arms: dict[str, Entrant]
     effects: DraftEffects | None
 
@@ -74,6 +83,7 @@ def main() -> None:
         for name, (pattern, task) in (named or SETTINGS).items():
             runs = read(pattern, task, arguments.split, pool)
             print(markdown(worth(name, runs)), end="\n\n")
+            print(markdown(equal_signal(name, runs)), end="\n\n")
             print(markdown(trap(name, runs)), end="\n\n")
 
 
@@ -86,7 +96,9 @@ def read(pattern: str, task: str, split: str, pool: JudgePool) -> dict[str, list
         except NoEvaluationError:
             continue
         evaluation = Run(folder).evaluation(task, split)
-        found[arms[HEADLINE].method].append(Measured(arms, reading(evaluation, arms[HEADLINE], pool)))
+        found[arms[HEADLINE].method].append(
+            Measured(read_record(Path(folder)), arms, reading(evaluation, arms[HEADLINE], pool))
+        )
     if "grpo" not in found:
         raise SystemExit(
             f"No evaluated run of grpo in {pattern}: there is nothing to hold the others against."
@@ -120,6 +132,34 @@ def worth(name: str, runs: dict[str, list[Measured]]) -> Table:
         f"{percent(either)}. Tokens are generated ones of one answer."
     )
     return Table(name, HEAD, tuple(rows), (note,))
+
+
+def equal_signal(name: str, runs: dict[str, list[Measured]]) -> Table:
+    alone = [run.record for run in runs["grpo"]]
+    whole = fmean(useful(record) for record in alone)
+    rows = []
+    for method in (method for method in METHODS if method in runs):
+        records = [run.record for run in runs[method]]
+        signal = fmean(map(useful, records))
+        right = np.concatenate([accuracies_in_the_end(record) for record in records])
+        then = np.array([each for steps in accuracies_at(signal, alone) for each in steps])
+        cells = ["", "", ""]
+        if len(then) > 1:
+            apart = stats.ttest_ind(right, then, equal_var=False).confidence_interval(0.95)
+            difference = float(right.mean() - then.mean())
+            cells = [percent(float(then.mean())), points(difference), interval((apart.low, apart.high))]
+        rows.append((method, percent(signal / whole), percent(float(right.mean())), *cells))
+    note = (
+        "signal: rollouts that an adapter learned from, in percent of grpo's. right alone: drafts in the last quarter "
+        "of the steps; grpo by then: over the quarter that ends where its adapter had learned from as many. "
+        "95%: over steps."
+    )
+    return Table(f"{name}: at equal signal, in training", SIGNAL_HEAD, tuple(rows), (note,))
+
+
+def useful(record: Record) -> float:
+    """The rollouts with signal, mean over the adapters."""
+    return fmean(sums[-1] for sums in record.signal().values())
 
 
 def trap(name: str, runs: dict[str, list[Measured]]) -> Table:

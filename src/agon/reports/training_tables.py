@@ -52,6 +52,8 @@ def signal_table(records: Sequence[Record]) -> Table:
         signal = record.signal()
         last = record.steps[-_quarter(record) :]
         useful = fmean(sums[-1] for sums in signal.values())
+        then = accuracies_at(useful, single_policy)
+        by_then = fmean(map(fmean, then)) if then else None
         rows.append(
             (
                 record.name,
@@ -61,7 +63,7 @@ def signal_table(records: Sequence[Record]) -> Table:
                 percent(useful / record.rollouts_each),
                 *(percent(_mean(last, f"{role}/correct")) for role in ("draft", "challenge")),
                 *(percent(_mean(last, f"duel/{what}")) for what in ("converted", "corrupted")),
-                percent(_accuracy_at(useful, single_policy)) if record.method != "grpo" else "",
+                percent(by_then) if record.method != "grpo" else "",
             )
         )
     head = ("run", "adapters", "rollouts each", "with signal", "share")
@@ -80,15 +82,21 @@ def signal_table(records: Sequence[Record]) -> Table:
     )
 
 
-def _accuracy_at(signal: float, records: Sequence[Record]) -> float | None:
-    """The accuracy of single-policy runs when their adapter had learned from so many rollouts, mean over runs."""
+def accuracies_at(signal: float, records: Sequence[Record]) -> list[list[float]]:
+    """For each single-policy run: its accuracy in the steps, a quarter of all, that end where its adapter had learned
+    from so many rollouts."""
     found = []
     for record in records:
         reached = next((place for place, total in enumerate(record.signal()["A"]) if total >= signal), None)
         if reached is not None:
             start = max(0, reached + 1 - _quarter(record))
-            found.append(fmean(step["draft/correct"] for step in record.steps[start : reached + 1]))
-    return fmean(found) if found else None
+            found.append([step["draft/correct"] for step in record.steps[start : reached + 1]])
+    return found
+
+
+def accuracies_in_the_end(record: Record) -> list[float]:
+    """The accuracy of drafts, in the last quarter of the steps."""
+    return [step["draft/correct"] for step in record.steps[-_quarter(record) :]]
 
 
 def _quarter(record: Record) -> int:
