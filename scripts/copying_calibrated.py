@@ -94,7 +94,7 @@ def measured(
     """The setting that evaluations describe, and what was measured."""
     drafts, alone, reading = entrants = enter_all(places, task, split)
     refuse_unlike(entrants)
-    right = within(alone, split, alone_tokens) if alone_tokens else alone.correct
+    right = within(alone, split, alone_tokens) if alone_tokens is not None else alone.correct
     p, q, copies = float(drafts.correct.mean()), float(right.mean()), copied(effects(reading, split))
     setting = Setting(
         weights=tuple([1 / len(drafts.correct)] * len(drafts.correct)),
@@ -105,7 +105,7 @@ def measured(
     lowest = threshold(p)
     row = (*map(percent, (p, q, lowest, copies)), "yes" if lowest < q < p else "no")
     name = f"{drafts.method} drafts for {alone.method}"
-    if alone_tokens:
+    if alone_tokens is not None:
         name += f" with {alone_tokens} tokens"
     return setting, Table(name, ("p", "q", "band from", "copies", "in the band"), (row,))
 

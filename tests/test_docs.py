@@ -172,7 +172,7 @@ def test_what_setting_d_could_show_is_what_the_script_prints(
     script = runpy.run_path(str(ROOT / "scripts" / "copying_calibrated.py"))
     whole = []
     for command, runs, name in commands:
-        monkeypatch.setattr(sys, "argv", re.sub(rf"\b{name}\b", runs, command).split())
+        monkeypatch.setattr(sys, "argv", shlex.split(re.sub(rf"\b{name}\b", runs, command)))
         assert script["main"]() == 0
         printed = capsys.readouterr().out.strip()
         assert printed.count("\n| 4 | ") == 5

@@ -33,7 +33,8 @@ class EvaluationFolder:
     def base(self) -> str | None:
         """What identifies the base's weights, wherever its folder is; None in a copy without settings."""
         weights = self.read_settings().get("weights")
-        return weights.get("base") if isinstance(weights, dict) else None
+        base = weights.get("base") if isinstance(weights, dict) else None
+        return base if isinstance(base, str) else None
 
     def keep_settings(self, settings: Mapping[str, Any]) -> None:
         """Write the settings down, or refuse a folder that was begun with others."""
