@@ -163,6 +163,10 @@ def main() -> int:
     arguments = parser.parse_args()
     if len(arguments.places) not in (0, 3):
         parser.error("give three arms, DRAFTS ALONE READING, or none")
+    if arguments.alone_tokens is not None and not arguments.places:
+        parser.error("--alone-tokens is about ALONE: give three arms")
+    if arguments.alone_tokens is not None and arguments.alone_tokens < 1:
+        parser.error("--alone-tokens must be at least 1")
     if not arguments.places:
         print(markdown(predictions(MEASURED, CHOICE_RATES[:1])), end="")
         return 0

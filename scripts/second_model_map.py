@@ -136,11 +136,11 @@ def worth(name: str, runs: dict[str, list[Measured]]) -> Table:
 
 def equal_signal(name: str, runs: dict[str, list[Measured]]) -> Table:
     alone = [run.record for run in runs["grpo"]]
-    whole = fmean(useful(record) for record in alone)
+    whole = fmean(record.rollouts_with_signal for record in alone)
     rows = []
     for method in (method for method in METHODS if method in runs):
         records = [run.record for run in runs[method]]
-        signal = fmean(map(useful, records))
+        signal = fmean(record.rollouts_with_signal for record in records)
         right = np.concatenate([accuracies_in_the_end(record) for record in records])
         then = np.array([each for steps in accuracies_at(signal, alone) for each in steps])
         cells = ["", "", ""]
@@ -155,11 +155,6 @@ def equal_signal(name: str, runs: dict[str, list[Measured]]) -> Table:
         "95%: over steps."
     )
     return Table(f"{name}: at equal signal, in training", SIGNAL_HEAD, tuple(rows), (note,))
-
-
-def useful(record: Record) -> float:
-    """The rollouts with signal, mean over the adapters."""
-    return fmean(sums[-1] for sums in record.signal().values())
 
 
 def trap(name: str, runs: dict[str, list[Measured]]) -> Table:

@@ -106,6 +106,8 @@ def test_a_shorter_challenger_is_right_where_its_answer_was_short_enough(script:
         ([f"{RUN}@B", f"{RUN}@A", f"{RUN}@C", "--split", "validation"], "arm"),
         ([RUN, RUN, RUN], "has no test evaluation"),
         ([RUN], "give three arms"),
+        (["--alone-tokens", "256"], "--alone-tokens is about ALONE: give three arms"),
+        ([RUN, RUN, RUN, "--alone-tokens", "0"], "--alone-tokens must be at least 1"),
     ],
 )
 def test_wrong_input_is_one_sentence(

@@ -327,6 +327,7 @@ def test_the_comparison_of_the_results_is_a_sweep_at_its_matched_budget(
         ("d_drafter", 1, {(1024, 16, 512, 32)}),
         ("d_candidate", 1, {(1024, 16, 512, 1)}),
         ("d", 4, {(2048, 16, 512, 64)}),
+        ("boxed_grpo", 1, {(1024, 16, 512, 32)}),
     ],
 )
 def test_the_second_model_s_sweeps_have_the_cells_and_budgets_of_their_plan(

@@ -49,15 +49,14 @@ def signal_table(records: Sequence[Record]) -> Table:
     single_policy = [record for record in records if record.method == "grpo"]
     rows = []
     for record in records:
-        signal = record.signal()
         last = record.steps[-_quarter(record) :]
-        useful = fmean(sums[-1] for sums in signal.values())
+        useful = record.rollouts_with_signal
         then = accuracies_at(useful, single_policy)
         by_then = fmean(map(fmean, then)) if then else None
         rows.append(
             (
                 record.name,
-                str(len(signal)),
+                str(len(record.signal())),
                 f"{record.rollouts_each:,.0f}",
                 f"{useful:,.0f}",
                 percent(useful / record.rollouts_each),

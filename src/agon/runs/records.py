@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from agon.errors import InputError
@@ -113,6 +114,11 @@ class Record:
                 before = sums.setdefault(name, [])
                 before.append((before[-1] if before else 0.0) + more)
         return sums
+
+    @property
+    def rollouts_with_signal(self) -> float:
+        """The rollouts that an adapter learned from, mean over the adapters."""
+        return fmean(sums[-1] for sums in self.signal().values())
 
     @property
     def rollouts_each(self) -> float:
