@@ -125,6 +125,20 @@ def test_a_table_with_markup_in_it_is_printed(capsys: pytest.CaptureFixture[str]
         assert text in shown
 
 
+def test_a_long_name_is_folded_before_a_figure_is_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    name = "grpo - models/qwen2.5-coder-0.5b-think zero-shot"
+    figures = ("+4.3", "[2.2, 6.4]", "720/690", "0.0006", "0.0132", "0.1358")
+    head = ("contrast", "points", "95% interval", "only 1st/2nd", "p", "p Holm", "p seeds")
+    print_rich(Table("Contrasts", head, ((name, *figures),)))
+    shown = capsys.readouterr().out
+    assert [figure for figure in (*head, *figures) if figure not in shown] == []
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown
+
+
 @given(ODD.filter(str.strip))
 def test_a_model_card_quotes_what_it_was_given(text: str) -> None:
     card = model_card("A", ("A", "B"), METHODS["agon"], {"model": text, "task": text}, 3)

@@ -45,8 +45,10 @@ def p_value(p: float) -> str:
 
 def print_rich(table: Table) -> None:
     shown = RichTable(title=one_line(table.title), title_justify="left", box=SIMPLE_HEAD, padding=0)
-    for position, title in enumerate(table.head):
-        shown.add_column(one_line(title), justify="right" if position else "left", no_wrap=True)
+    name, *figures = map(one_line, table.head)
+    shown.add_column(name, overflow="fold")  # on a narrow terminal, before a figure is cut
+    for title in figures:
+        shown.add_column(title, justify="right", no_wrap=True)
     for row in table.rows:
         shown.add_row(*map(one_line, row))
     console = plain_console()
