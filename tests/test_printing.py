@@ -137,6 +137,11 @@ def test_a_long_name_is_folded_before_a_figure_is_cut(
     assert [figure for figure in (*head, *figures) if figure not in shown] == []
     assert max(map(len, shown.splitlines())) <= 80
     assert "…" not in shown
+    monkeypatch.setenv("COLUMNS", "50")
+    print_rich(Table("Contrasts", head, ((name, *figures),)))
+    shown = capsys.readouterr().out
+    assert "contrast" in shown
+    assert "…" in shown  # a figure that is cut says so
 
 
 @given(ODD.filter(str.strip))

@@ -5,10 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.table import Table as RichTable
 
 from agon.printing import console as plain_console
 from agon.printing import one_line
+
+LEAST_NAME = 6  # characters
 
 
 @dataclass(frozen=True)
@@ -44,14 +47,21 @@ def p_value(p: float) -> str:
 
 
 def print_rich(table: Table) -> None:
-    shown = RichTable(title=one_line(table.title), title_justify="left", box=SIMPLE_HEAD, padding=0)
-    name, *figures = map(one_line, table.head)
-    shown.add_column(name, overflow="fold")  # on a narrow terminal, before a figure is cut
-    for title in figures:
-        shown.add_column(title, justify="right", no_wrap=True)
-    for row in table.rows:
-        shown.add_row(*map(one_line, row))
     console = plain_console()
+    shown = RichTable(title=one_line(table.title), title_justify="left", box=SIMPLE_HEAD, padding=0)
+    (name, *titles), *rows = ([one_line(cell) for cell in row] for row in (table.head, *table.rows))
+    figures = sum(
+        max(map(cell_len, column)) for column in zip(titles, *(row[1:] for row in rows), strict=True)
+    )
+    # A name is folded before a figure is cut, unless next to nothing of it would be left.
+    if console.width - figures - len(table.head) - 1 >= LEAST_NAME:
+        shown.add_column(name, overflow="fold")
+    else:
+        shown.add_column(name, no_wrap=True)
+    for title in titles:
+        shown.add_column(title, justify="right", no_wrap=True)
+    for row in rows:
+        shown.add_row(*row)
     console.print(shown)
     for note in table.notes:
         console.print(note)
